@@ -1,0 +1,133 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/onlyonce-go/onlyonce"
+)
+
+const (
+	defaultCommitWait = 10 * time.Second // longer than a disk's hiccup, shorter than a client's patience
+	defaultBusyWait   = 5 * time.Second  // half of it, so that waiting and committing fit into one request
+	defaultReaders    = 4                // reads are short; more would only share the same few cores
+)
+
+// Options configure Open and New. The zero value is the documented default.
+type Options struct {
+	// CommitWait is how long a caller waits for the answer to COMMIT before it
+	// is told onlyonce.ErrCommitUnknown; the commit itself goes on. Default 10 s.
+	CommitWait time.Duration
+	// BusyWait is how long a caller waits for its turn before it is told
+	// ErrBusy. Default 5 s.
+	BusyWait time.Duration
+	// Skew is added to the database's clock. Default: nothing. Tests move it.
+	Skew func() time.Duration
+	// Log hears of commits whose caller had gone. Default slog.Default().
+	Log *slog.Logger
+	// Readers is how many connections serve View; for Open only. Default 4.
+	Readers int
+	// Connect wraps the driver, for tracing and for tests that break it; for
+	// Open only. Default: as it is.
+	Connect func(driver.Connector) driver.Connector
+
+	jitter func(limit time.Duration) time.Duration
+}
+
+func (o Options) withDefaults() Options {
+	if o.CommitWait <= 0 {
+		o.CommitWait = defaultCommitWait
+	}
+	if o.BusyWait <= 0 {
+		o.BusyWait = defaultBusyWait
+	}
+	if o.Skew == nil {
+		o.Skew = func() time.Duration { return 0 }
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Readers <= 0 {
+		o.Readers = defaultReaders
+	}
+	if o.jitter == nil {
+		o.jitter = rand.N[time.Duration]
+	}
+	return o
+}
+
+// DB is a database that this package opened. It is safe for concurrent use.
+type DB struct {
+	store           *Store
+	writer, readers *sql.DB
+}
+
+var _ onlyonce.Transactor = (*DB)(nil)
+
+// Open opens the database that url names: "sqlite:PATH", where the path may
+// be relative. The file is made if it is missing; its tables are made by
+// Migrate. Every connection is asked for its settings and refused with
+// ErrUnsafeSettings if they could lose a commit.
+func Open(ctx context.Context, url string, o Options) (*DB, error) {
+	scheme, path, _ := strings.Cut(url, ":")
+	var d Dialect
+	switch scheme {
+	case "sqlite":
+		d = SQLite()
+	case "postgres", "postgresql", "mysql":
+		return nil, fmt.Errorf("open the database: %s comes with the next release; use sqlite:PATH until then", scheme)
+	default:
+		return nil, errors.New("open the database: its URL must be sqlite:PATH, postgres://... or mysql://...")
+	}
+	store := New(d, o)
+	ctx, cancel := context.WithTimeout(ctx, store.o.BusyWait)
+	defer cancel()
+	writer, readers, err := d.open(ctx, path, store.o)
+	if err != nil {
+		return nil, fmt.Errorf("open the database: %w", d.classed(err))
+	}
+	return &DB{store: store, writer: writer, readers: readers}, nil
+}
+
+// Store returns the store of the keys in this database.
+func (d *DB) Store() *Store { return d.store }
+
+// Dialect returns what is particular to this database's engine.
+func (d *DB) Dialect() Dialect { return d.store.d }
+
+// Close closes the database once no connection is in use.
+func (d *DB) Close() error { return errors.Join(d.readers.Close(), d.writer.Close()) }
+
+// Ping reports whether the database can be read now.
+func (d *DB) Ping(ctx context.Context) error {
+	return d.View(ctx, func(ctx context.Context, tx onlyonce.Tx) error {
+		_, err := d.store.Now(ctx, tx)
+		return err
+	})
+}
+
+// View runs a function on a snapshot that it can only read. It never waits
+// for a writer. ErrUnavailable and ErrBusy mean what they say; every other
+// error is the function's own.
+func (d *DB) View(ctx context.Context, work func(ctx context.Context, tx onlyonce.Tx) error) error {
+	wait, cancel := context.WithTimeout(ctx, d.store.o.BusyWait)
+	defer cancel()
+	conn, err := d.readers.Conn(wait)
+	if err != nil {
+		return d.store.d.unreached(wait, "get a connection that reads", err)
+	}
+	defer conn.Close()
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return d.store.d.unreached(ctx, "begin to read", err)
+	}
+	defer tx.Rollback()
+	return d.store.d.classed(work(ctx, Wrap(tx)))
+}

@@ -1,0 +1,63 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// queue lets one writer in at a time, in the order of arrival. The pool of
+// database/sql hands a free connection to a waiter picked at random, so under
+// load some would starve. A nil queue lets everybody in.
+type queue chan struct{}
+
+func newQueue(oneWriter bool) queue {
+	if !oneWriter {
+		return nil
+	}
+	return make(queue, 1)
+}
+
+// enter waits for the caller's turn until ctx is done. The runtime serves
+// senders that are blocked on a channel first come, first served.
+func (q queue) enter(ctx context.Context) error {
+	if q == nil {
+		return nil
+	}
+	select {
+	case q <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: wait for the writer's turn: %w", ErrBusy, context.Cause(ctx))
+	}
+}
+
+func (q queue) leave() {
+	if q != nil {
+		<-q
+	}
+}
+
+// again runs a whole transaction until it succeeds, fails for a reason of its
+// own, or has lost against others maxTries times.
+func (s *Store) again(ctx context.Context, try func() error) error {
+	// maxTries: a loser meets the same rival again only if both are quick;
+	// five in a row means that something holds its locks for long.
+	const (
+		maxTries  = 5
+		firstWait = 2 * time.Millisecond // doubled each time, and up to as much again at random
+	)
+	wait := firstWait
+	for n := 1; ; n++ {
+		err := try()
+		if err == nil || n == maxTries || !s.d.retryable(err) {
+			return s.d.classed(err)
+		}
+		select {
+		case <-ctx.Done():
+			return s.d.classed(err)
+		case <-time.After(wait + s.o.jitter(wait)):
+		}
+		wait *= 2
+	}
+}

@@ -1,0 +1,162 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	"modernc.org/sqlite"
+)
+
+// The result codes of SQLite that this dialect judges (sqlite.org/rescode.html).
+const (
+	sqliteError      = 1 // for a COMMIT: no transaction is active
+	sqlitePerm       = 3
+	sqliteBusy       = 5
+	sqliteLocked     = 6
+	sqliteNoMem      = 7
+	sqliteReadOnly   = 8
+	sqliteInterrupt  = 9
+	sqliteIOErr      = 10
+	sqliteCorrupt    = 11
+	sqliteFull       = 13
+	sqliteCantOpen   = 14
+	sqliteProtocol   = 15
+	sqliteConstraint = 19
+	sqliteNotADB     = 26
+
+	sqliteConstraintPrimaryKey = 1555
+	sqliteConstraintUnique     = 2067
+)
+
+// SQLite is the dialect of SQLite files, through the driver modernc.org/sqlite.
+func SQLite() Dialect {
+	return Dialect{
+		Name:        "sqlite",
+		Now:         sqliteNow,
+		Rebind:      func(query string) string { return query },
+		IsDuplicate: sqliteIsDuplicate,
+		Retryable:   sqliteHas(sqliteBusy, sqliteLocked),
+		Unavailable: sqliteUnavailable,
+		endsTx:      sqliteHas(sqliteInterrupt, sqliteFull, sqliteIOErr, sqliteNoMem, sqliteCorrupt),
+		// After an I/O error the commit's last page may or may not have
+		// reached the disk, and a crash would bring it back: not in this list.
+		rolledBack: sqliteHas(sqliteBusy, sqliteFull, sqliteConstraint, sqliteError),
+		oneWriter:  true,
+		begin:      "BEGIN IMMEDIATE",
+		commit:     "COMMIT",
+		rollback:   "ROLLBACK",
+		settings:   sqliteSettings,
+		sql:        sqliteStatements(),
+		schema:     sqliteSchema(),
+		goose:      goose.DialectSQLite3,
+		open:       sqliteOpen,
+	}
+}
+
+// sqliteCode returns the extended result code of an error, or 0.
+func sqliteCode(err error) int {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code()
+	}
+	return 0
+}
+
+// sqliteHas makes a test for primary result codes, which are the low byte.
+func sqliteHas(codes ...int) func(error) bool {
+	return func(err error) bool {
+		code := sqliteCode(err) & 0xff
+		for _, c := range codes {
+			if code == c {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+func sqliteIsDuplicate(err error) bool {
+	code := sqliteCode(err)
+	return code == sqliteConstraintPrimaryKey || code == sqliteConstraintUnique
+}
+
+func sqliteUnavailable(err error) bool {
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) ||
+		sqliteHas(sqliteBusy, sqliteLocked, sqlitePerm, sqliteNoMem, sqliteReadOnly, sqliteIOErr, sqliteCorrupt,
+			sqliteFull, sqliteCantOpen, sqliteProtocol, sqliteNotADB)(err)
+}
+
+// sqliteOpen opens one handle that writes, with one connection, and one that
+// reads: in WAL mode readers and the writer never wait for each other.
+func sqliteOpen(ctx context.Context, path string, o Options) (writer, readers *sql.DB, err error) {
+	path, err = sqlitePath(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	pragmas := fmt.Sprintf("?_pragma=busy_timeout(%d)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)",
+		o.BusyWait/time.Millisecond)
+	if writer, err = sqliteHandle(path+pragmas+"&_txlock=immediate", 1, o); err != nil {
+		return nil, nil, err
+	}
+	// The writer comes first: it makes the file and turns it to WAL.
+	if err = sqliteReach(ctx, writer); err != nil {
+		return nil, nil, errors.Join(err, writer.Close())
+	}
+	if readers, err = sqliteHandle(path+pragmas+"&_query_only=1", o.Readers, o); err != nil {
+		return nil, nil, errors.Join(err, writer.Close())
+	}
+	return writer, readers, nil
+}
+
+// sqlitePath refuses what would open another database than the one named.
+func sqlitePath(path string) (string, error) {
+	switch {
+	case path == "" || path == ":memory:":
+		return "", errors.New("sqlite needs the path of a file, for example sqlite:onlyonce.db")
+	case strings.Contains(path, "?"):
+		return "", errors.New("sqlite takes no parameters: onlyonce sets what keeps commits durable " +
+			"(WAL, synchronous=FULL) on every connection itself")
+	}
+	if !filepath.IsAbs(path) {
+		path = "./" + path // so that no name is taken for a URI
+	}
+	return path, nil
+}
+
+func sqliteHandle(dsn string, conns int, o Options) (*sql.DB, error) {
+	connector, err := sqlite.NewConnector(dsn)
+	if err != nil {
+		return nil, err
+	}
+	if o.Connect != nil {
+		connector = o.Connect(connector)
+	}
+	db := sql.OpenDB(checkedConnector{connector, sqliteSettings})
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
+	return db, nil
+}
+
+// sqliteReach makes the first connection. Several processes that turn a new
+// file to WAL at once get SQLITE_BUSY without having waited, so it tries again
+// until the caller's time is over.
+func sqliteReach(ctx context.Context, db *sql.DB) error {
+	const pause = 10 * time.Millisecond // the change to WAL takes about one fsync
+	for {
+		err := db.PingContext(ctx)
+		if !sqliteHas(sqliteBusy, sqliteLocked)(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
