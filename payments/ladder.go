@@ -64,3 +64,12 @@ func (d Dispatch) nextCheck(now time.Time, f Facts) time.Time {
 	}
 	return next
 }
+
+// Abandoned returns the dispatch of an attempt whose worker is gone: it may
+// have acted, and is looked at at once.
+func (d Dispatch) Abandoned(now time.Time, f Facts) Dispatch {
+	d.Ambiguous = true
+	d.settle(PendingUnknown, now, f)
+	d.NextCheckAt = now
+	return d
+}

@@ -1,0 +1,248 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/onlyonce-go/onlyonce"
+	"github.com/onlyonce-go/onlyonce/payments"
+	"github.com/onlyonce-go/onlyonce/payments/db"
+)
+
+// ErrUnsupported: the provider can't take this amount or currency. Correct the
+// request; nothing was run and the key is not spent.
+var ErrUnsupported = errors.New("the provider does not support this")
+
+// Pay runs a payment's intent: claims its key, charges, stores the outcome; or
+// answers from what the key already holds. The client may hang up meanwhile:
+// that changes nothing.
+//
+// Errors: *KeyError when the key forbids the request, ErrUnsupported; any other
+// means that the store failed and nothing was run. Once the provider may have
+// been contacted there is an Answer and no error.
+func (f *Flow) Pay(ctx context.Context, in onlyonce.Intent, r PaymentRequest) (Answer, error) {
+	want := db.Want{Begin: &in, OrderID: r.OrderID, Generation: true}
+	return f.run(ctx, in, want, func(h db.Have) (db.Changes, *Answer, error) { return f.acceptPayment(in, r, h) })
+}
+
+// Refund runs a refund's intent, as Pay does a payment's.
+func (f *Flow) Refund(ctx context.Context, in onlyonce.Intent, r RefundRequest) (Answer, error) {
+	want := db.Want{Begin: &in, PaymentID: r.PaymentID, Generation: true}
+	return f.run(ctx, in, want, func(h db.Have) (db.Changes, *Answer, error) { return f.acceptRefund(in, r, h) })
+}
+
+// accept decides a fresh claim: the changes that begin it, or the answer that
+// ends it here.
+type accept func(db.Have) (db.Changes, *Answer, error)
+
+// run is the visible loop over the recovery points: answered from the row;
+// phase 1; the provider; phase 2.
+func (f *Flow) run(ctx context.Context, in onlyonce.Intent, want db.Want, accept accept) (Answer, error) {
+	ctx = context.WithoutCancel(ctx)
+	if a, _, err := f.Look(ctx, in); err != nil || a.set() {
+		return a, err // a replay is one read and takes no lock
+	}
+	sendBy := f.sendBy() // before phase 1 commits: whoever is paused from here on does not send
+	begun, a, err := f.begin(ctx, in, want, accept)
+	if err != nil || a.set() {
+		return a, err
+	}
+	answer := f.execute(ctx, begun.dispatch, sendBy)
+	return f.conclude(ctx, begun, answer, byAPI), nil
+}
+
+// sendBy is the last moment at which a request that begins now may write its
+// first byte to the provider. Its claim's lease begins later than now, so the
+// call, and a commit after it, end before anybody may take the claim over.
+func (f *Flow) sendBy() time.Time {
+	return f.o.Now().Add(f.o.Engine.Lease() - f.o.CommitWait)
+}
+
+// work is a dispatched effect that this process holds the claim of.
+type work struct {
+	claim    onlyonce.Claim
+	payment  *payments.Payment // for a refund: the payment it belongs to
+	refund   *payments.Refund
+	dispatch payments.Dispatch
+}
+
+// begin is phase 1. The returned answer is set when the request ends here.
+func (f *Flow) begin(ctx context.Context, in onlyonce.Intent, want db.Want, accept accept) (work, Answer, error) {
+	var w work
+	var end *Answer
+	err := f.o.DB.Commit(ctx, db.Phase{Want: want, Decide: func(h db.Have) (c db.Changes, err error) {
+		w, end = work{}, nil
+		switch {
+		case h.KeyError != nil || h.Decision.Outcome != nil:
+			var a Answer
+			a, err = answerFromRow(h)
+			end = &a
+			return c, err
+		case h.Claim.Attempt > 1 && h.Claim.Point != onlyonce.Started:
+			c = abandoned(h, f.facts)
+			a := pending(c.Payment, c.Refund)
+			end = &a
+			return c, nil
+		}
+		c, end, err = accept(h)
+		if end == nil && err == nil {
+			w = work{claim: *c.Key.Advance, payment: c.Payment, refund: c.Refund, dispatch: *c.Dispatch}
+		}
+		return c, err
+	}})
+	switch {
+	case errors.Is(err, onlyonce.ErrCommitUnknown) && w.dispatch.Resource != "":
+		// Nothing was sent. If the row is durable the completer goes on from it,
+		// else the client's retry begins anew.
+		f.o.Log.WarnContext(ctx, "commit of phase 1 is unknown, not sent", "key", in.Key.String(), "err", err)
+		return w, pending(w.payment, w.refund), nil
+	case err != nil:
+		return w, Answer{}, err
+	case end != nil:
+		f.ended(ctx, in.Key, *end)
+		return w, *end, nil
+	}
+	f.o.Log.InfoContext(ctx, "claimed", "key", in.Key.String(), "attempt", w.claim.Attempt, "resource", w.claim.Resource)
+	return w, Answer{}, nil
+}
+
+// ended tells those who wait for a key that something was decided without the
+// provider.
+func (f *Flow) ended(ctx context.Context, key onlyonce.Key, a Answer) {
+	if a.Payment != nil || a.Refund != nil {
+		f.o.Log.InfoContext(ctx, "taken over, to be resolved", "key", key.String())
+		f.wakeResolver()
+	}
+	if a.Outcome != nil && !a.Replayed {
+		f.o.Settled(key)
+	}
+}
+
+// execute is the provider call. No transaction is open.
+func (f *Flow) execute(ctx context.Context, d payments.Dispatch, sendBy time.Time) payments.Answer {
+	ctx, cancel := context.WithTimeout(ctx, f.o.ProviderTimeout)
+	defer cancel()
+	return f.o.Provider.Execute(ctx, d, sendBy)
+}
+
+// conclude is phase 2. The provider may have acted, so it never returns an
+// error: what can't be stored is an unknown, and stays open.
+func (f *Flow) conclude(ctx context.Context, w work, a payments.Answer, by source) Answer {
+	want := db.Want{Held: &w.claim, PaymentID: w.paymentID(), RefundID: w.refundID(), Dispatch: true}
+	var result Answer
+	var alarm bool
+	err := f.o.DB.Commit(ctx, db.Phase{Want: want, Decide: func(h db.Have) (db.Changes, error) {
+		s := f.settle(h, a, by)
+		result, alarm = s.answer(), s.alarm
+		if s.final() {
+			o := f.o.Render(s.result())
+			s.changes.Key.Finish = &o
+			result = Answer{Outcome: &o}
+		}
+		return s.changes, nil
+	}})
+	log := f.o.Log.With("key", w.claim.Key.String(), "attempt", w.claim.Attempt, "resource", w.claim.Resource, "answer", a.Kind)
+	if alarm {
+		log.ErrorContext(ctx, "a person must look at the provider's answer", "code", a.Code, "detail", a.Detail)
+	}
+	switch {
+	case err == nil:
+		log.InfoContext(ctx, "answered", "code", a.Code, "detail", a.Detail)
+		f.o.Settled(w.claim.Key)
+		if result.Outcome == nil {
+			f.wakeResolver()
+		}
+		return result
+	case errors.Is(err, onlyonce.ErrFenced):
+		log.WarnContext(ctx, "taken over meanwhile, nothing written")
+		if a, _, err := f.Look(ctx, w.claim.Intent); err == nil && a.set() {
+			return a
+		}
+	default:
+		log.ErrorContext(ctx, "the answer could not be stored and stays unknown", "err", err)
+	}
+	return pending(w.payment, w.refund)
+}
+
+func (w work) paymentID() string {
+	if w.payment == nil {
+		return ""
+	}
+	return w.payment.ID
+}
+
+func (w work) refundID() string {
+	if w.refund == nil {
+		return ""
+	}
+	return w.refund.ID
+}
+
+// Look answers an intent from the stored rows, without a write. The answer is
+// not set when the key is free or its lease has lapsed; open reports that the
+// same request may get another answer later: it is running or unknown.
+func (f *Flow) Look(ctx context.Context, in onlyonce.Intent) (a Answer, open bool, err error) {
+	h, err := f.o.DB.Look(ctx, in)
+	if err != nil {
+		return Answer{}, false, err
+	}
+	if h.KeyError == nil && h.Decision.Outcome == nil {
+		return Answer{}, h.Decision.Record.Status == onlyonce.InProgress, nil
+	}
+	a, err = answerFromRow(h)
+	open = errors.Is(h.KeyError, onlyonce.ErrInFlight) || errors.Is(h.KeyError, onlyonce.ErrUnknown)
+	return a, open, err
+}
+
+// answerFromRow is what a key that is not free says.
+func answerFromRow(h db.Have) (Answer, error) {
+	switch {
+	case h.Decision.Outcome != nil && h.KeyError == nil:
+		return Answer{Outcome: h.Decision.Outcome, Replayed: true}, nil
+	case errors.Is(h.KeyError, onlyonce.ErrUnknown) && (h.Payment != nil || h.Refund != nil):
+		return Answer{Payment: paymentUnless(h.Refund, h.Payment), Refund: h.Refund}, nil
+	}
+	return Answer{}, &KeyError{Record: h.Decision.Record, Err: h.KeyError}
+}
+
+// pending is the answer for what was dispatched and not proved, whatever the
+// stored state still says.
+func pending(p *payments.Payment, r *payments.Refund) Answer {
+	if r != nil {
+		shown := *r
+		shown.State = unproved(shown.State)
+		return Answer{Refund: &shown}
+	}
+	shown := *p
+	shown.State = unproved(shown.State)
+	return Answer{Payment: &shown}
+}
+
+func unproved(s payments.State) payments.State {
+	if s == payments.Review {
+		return s
+	}
+	return payments.PendingUnknown
+}
+
+func paymentUnless(r *payments.Refund, p *payments.Payment) *payments.Payment {
+	if r != nil {
+		return nil
+	}
+	return p
+}
+
+func (a Answer) set() bool {
+	return a.Outcome != nil || a.Payment != nil || a.Refund != nil || a.Refusal != nil
+}
+
+// prepare puts an instruction into the provider's words.
+func (f *Flow) prepare(in payments.Instruction) (payments.Request, error) {
+	req, err := f.o.Provider.Prepare(context.Background(), in)
+	if err != nil {
+		return req, fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
+	return req, nil
+}
