@@ -33,7 +33,7 @@ var paths = map[payments.Kind]string{
 func (c *Client) Execute(ctx context.Context, d payments.Dispatch, sendBy time.Time) payments.Answer {
 	path, ok := paths[d.Kind]
 	if !ok || len(d.Request.Body) == 0 || d.ProviderKey == "" || sendBy.IsZero() {
-		return payments.Answer{Kind: payments.AnswerNotSent, Detail: "the dispatch lacks its request, its key or its deadline"}
+		return payments.Answer{Kind: payments.AnswerNotSent, Detail: "the dispatch lacks its request, key or deadline"}
 	}
 	g := &gate{by: sendBy, now: c.o.Now}
 	r, err := c.call(ctx, call{

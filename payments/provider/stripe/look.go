@@ -93,7 +93,8 @@ func (c *Client) find(ctx context.Context, d payments.Dispatch) payments.Answer 
 			return judge(d, found[0], r)
 		}
 	}
-	return payments.Answer{Kind: payments.AnswerUnread, Detail: "the list is longer than " + strconv.Itoa(maxPages) + " pages"}
+	detail := "the list is longer than " + strconv.Itoa(maxPages) + " pages"
+	return payments.Answer{Kind: payments.AnswerUnread, Detail: detail}
 }
 
 // listQuery is the narrowest list that must show the object, or says what is
