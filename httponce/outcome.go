@@ -42,7 +42,10 @@ func WriteOutcome(w http.ResponseWriter, o onlyonce.Outcome, replayed bool) {
 	h := w.Header()
 	for name, values := range o.Header {
 		name = http.CanonicalHeaderKey(name)
-		if name != OriginalHeader || replayed {
+		switch {
+		case name == ReplayedHeader: // ours to say
+		case name == OriginalHeader && !replayed:
+		default:
 			h[name] = slices.Clone(values)
 		}
 	}
