@@ -261,7 +261,7 @@ var keyPerRequest = regexp.MustCompile(
 // intent checks the words that readers, and programs that read, act on: a key
 // per request would undo all of this.
 func intent(tr *tree) []finding {
-	found := textual(tr, func(f file) bool { return f.path != "internal/tidy/words_test.go" }, keyPerRequest,
+	found := textual(tr, func(f file) bool { return !f.test() }, keyPerRequest,
 		"tells clients to make a key per request: say "+strconv.Quote(intentAdvice)+", the same on every retry")
 	for _, f := range tr.files {
 		if f.path != "README.md" && !strings.Contains(path.Base(f.path), "openapi") {
