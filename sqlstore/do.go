@@ -57,7 +57,7 @@ func (s *Store) answer(ctx context.Context, once *onlyonce.Engine, db *sql.DB, i
 	wait, cancel := context.WithTimeout(ctx, s.o.BusyWait)
 	defer cancel()
 	d, err := once.Look(wait, wrapped{db}, in)
-	if err != nil && wait.Err() != nil {
+	if err != nil && d.Record.Status == "" && wait.Err() != nil {
 		return Result{}, s.d.unreached(wait, "look at the key", err)
 	}
 	if err != nil || d.Outcome != nil {

@@ -39,14 +39,17 @@ func (q queue) leave() {
 }
 
 // again runs a whole transaction until it succeeds, fails for a reason of its
-// own, or has lost against others maxTries times.
+// own, or has lost against others maxTries times or for all of BusyWait.
 func (s *Store) again(ctx context.Context, try func() error) error {
-	// maxTries: a loser meets the same rival again only if both are quick;
-	// five in a row means that something holds its locks for long.
+	// Twelve tries with these pauses last one to three seconds: on a connection
+	// that does not wait for locks itself they are the waiting.
 	const (
-		maxTries  = 5
-		firstWait = 2 * time.Millisecond // doubled each time, and up to as much again at random
+		maxTries  = 12
+		firstWait = 2 * time.Millisecond   // doubled each time, and up to as much again at random
+		longest   = 250 * time.Millisecond // a lock is rarely held for longer
 	)
+	over, cancel := context.WithTimeout(ctx, s.o.BusyWait)
+	defer cancel()
 	wait := firstWait
 	for n := 1; ; n++ {
 		err := try()
@@ -54,10 +57,10 @@ func (s *Store) again(ctx context.Context, try func() error) error {
 			return s.d.classed(err)
 		}
 		select {
-		case <-ctx.Done():
+		case <-over.Done():
 			return s.d.classed(err)
 		case <-time.After(wait + s.o.jitter(wait)):
 		}
-		wait *= 2
+		wait = min(2*wait, longest)
 	}
 }

@@ -123,6 +123,12 @@ func sqlitePath(path string) (string, error) {
 		return "", errors.New("sqlite takes no parameters: onlyonce sets what keeps commits durable " +
 			"(WAL, synchronous=FULL) on every connection itself")
 	}
+	if rest, ok := strings.CutPrefix(path, "//"); ok {
+		if !filepath.IsAbs(rest) {
+			return "", fmt.Errorf("sqlite:%s would be a file in the root folder; write sqlite:%s", path, rest)
+		}
+		path = rest
+	}
 	if !filepath.IsAbs(path) {
 		path = "./" + path // so that no name is taken for a URI
 	}

@@ -68,7 +68,10 @@ func (g *guarded) Query(ctx context.Context, query string, args ...any) (onlyonc
 	}
 	rows, err := g.wrapped.Query(context.WithoutCancel(ctx), query, args...)
 	g.note(err)
-	return rows, err
+	if err != nil {
+		return nil, err
+	}
+	return guardedRows{rows, g}, nil
 }
 
 func (g *guarded) note(err error) {
@@ -79,4 +82,17 @@ func (g *guarded) note(err error) {
 
 func (g *guarded) gone() error {
 	return fmt.Errorf("%w: %w", onlyonce.ErrTransactionLost, g.lost)
+}
+
+// guardedRows notes what goes wrong while rows are read.
+type guardedRows struct {
+	onlyonce.Rows
+	g *guarded
+}
+
+// Err returns the error that ended the rows, if any.
+func (r guardedRows) Err() error {
+	err := r.Rows.Err()
+	r.g.note(err)
+	return err
 }
