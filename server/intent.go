@@ -66,7 +66,7 @@ func (s *Server) readIntent(
 	in := intent{came: s.o.Now()}
 	control := http.NewResponseController(w)
 	// Not every writer has deadlines; the server's own limits hold then.
-	_ = control.SetReadDeadline(in.came.Add(bodyTimeout))
+	_ = control.SetReadDeadline(in.came.Add(s.bodyTimeout))
 	raw, err := httponce.ReadBody(w, r, s.o.MaxBody)
 	if err != nil {
 		return in, err // with the deadline on: what is left of the body must not hold the connection

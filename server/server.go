@@ -60,9 +60,10 @@ type Options struct {
 
 // Server answers the API's requests. It is safe for concurrent use.
 type Server struct {
-	o      Options
-	mux    *http.ServeMux
-	routes []route
+	o           Options
+	bodyTimeout time.Duration
+	mux         *http.ServeMux
+	routes      []route
 }
 
 // New returns a server, or an error that names the option that is missing.
@@ -88,7 +89,7 @@ func New(o Options) (*Server, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Server{o: o}
+	s := &Server{o: o, bodyTimeout: bodyTimeout}
 	s.routes = s.table()
 	s.mux = newMux(s.routes)
 	return s, nil
@@ -105,7 +106,7 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) HTTP(addr string) *http.Server {
 	// A run waits for two commits and one provider call, which together stay
 	// below two leases; then it may go on waiting for its outcome.
-	longest := bodyTimeout + 2*s.o.Lease + maxWait
+	longest := s.bodyTimeout + 2*s.o.Lease + maxWait
 	return &http.Server{
 		Addr:              addr,
 		Handler:           s.Handler(),
