@@ -1,0 +1,2 @@
+// Package integration tests the real program.
+package integration
