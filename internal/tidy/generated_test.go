@@ -93,7 +93,8 @@ func keyDiagram(t *testing.T) string {
 		for _, to := range statuses {
 			label, named := keyMoves[[2]onlyonce.Status{from, to}]
 			if named != from.CanBecome(to) {
-				t.Errorf("the move of a key from %q to %q: allowed %v, named in keyMoves %v", from, to, from.CanBecome(to), named)
+				t.Errorf("the move of a key from %q to %q: allowed %v, named in keyMoves %v",
+					from, to, from.CanBecome(to), named)
 			}
 			if named {
 				fmt.Fprintf(&b, "    %s --> %s: %s\n", absent(string(from)), absent(string(to)), label)
@@ -131,7 +132,8 @@ func answerTable(t *testing.T) string {
 	facts := payments.Facts{KeyWindow: 24 * time.Hour, AbsenceGrace: 24 * time.Hour}
 	yes := map[bool]string{true: "yes"}
 	var b strings.Builder
-	b.WriteString("| answer | what was seen | state | after an ambiguous attempt | ambiguous | reads only | alarm | event |\n")
+	b.WriteString("| answer | what was seen | state | after an ambiguous attempt | ")
+	b.WriteString("ambiguous | reads only | alarm | event |\n")
 	b.WriteString("| --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, a := range answers(t) {
 		sent := payments.Dispatch{FirstSentAt: now}

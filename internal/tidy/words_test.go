@@ -204,7 +204,7 @@ func glossary(tr *tree) []finding {
 	return found
 }
 
-var laterWord = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X|HA` + `CK)\b`)
+var laterWord = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|HA` + `CK)\b`)
 
 // later checks that nothing is left for later in the code or in a page: what
 // is not done belongs into an issue.
