@@ -318,7 +318,7 @@ func TestClientHangsUp(t *testing.T) {
 	r.Header = request("/payments", "K", "").Header
 	gone := make(chan error, 1)
 	go func() {
-		_, err := server.Client().Do(r) //nolint:bodyclose // there is none
+		_, err := server.Client().Do(r)
 		gone <- err
 	}()
 	<-g.entered

@@ -75,16 +75,20 @@ func TestInformationalAnswer(t *testing.T) {
 
 // Case 75: the status that net/http would send is the one that is kept.
 func TestImplicitAndRepeatedStatus(t *testing.T) {
+	hi := func(w http.ResponseWriter) { _, _ = io.WriteString(w, "hi") }
 	for name, c := range map[string]struct {
 		handle http.HandlerFunc
 		status int
 		body   string
 	}{
-		"nothing":         {func(w http.ResponseWriter, r *http.Request) {}, 200, ""},
-		"write alone":     {func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "hi") }, 200, "hi"},
-		"flush alone":     {func(w http.ResponseWriter, r *http.Request) { w.(http.Flusher).Flush(); w.WriteHeader(500) }, 200, ""},
+		"nothing":     {func(w http.ResponseWriter, r *http.Request) {}, 200, ""},
+		"write alone": {func(w http.ResponseWriter, r *http.Request) { hi(w) }, 200, "hi"},
+		"flush alone": {func(w http.ResponseWriter, r *http.Request) {
+			w.(http.Flusher).Flush()
+			w.WriteHeader(500)
+		}, 200, ""},
 		"twice":           {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(201); w.WriteHeader(500) }, 201, ""},
-		"after the write": {func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "hi"); w.WriteHeader(500) }, 200, "hi"},
+		"after the write": {func(w http.ResponseWriter, r *http.Request) { hi(w); w.WriteHeader(500) }, 200, "hi"},
 		"no body allowed": {func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(204)
 			if _, err := io.WriteString(w, "hi"); !errors.Is(err, http.ErrBodyNotAllowed) {

@@ -24,7 +24,8 @@ func TestWaiterLooksAtOnce(t *testing.T) {
 		t.Error(honoured, err)
 	}
 	broken := errors.New("broken")
-	if _, err := w.Wait(t.Context(), someKey, func(context.Context) (bool, error) { return false, broken }); err != broken {
+	_, err = w.Wait(t.Context(), someKey, func(context.Context) (bool, error) { return false, broken })
+	if !errors.Is(err, broken) {
 		t.Error(err)
 	}
 }
