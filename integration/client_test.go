@@ -107,19 +107,31 @@ func (c client) sent(r request) <-chan reply {
 	return answer
 }
 
-// get reads a resource into an object of JSON.
+// get reads a resource.
 func (c client) get(path string) map[string]any {
 	c.t.Helper()
-	req, err := http.NewRequest(http.MethodGet, c.base+path, nil)
+	o, err := c.read(path)
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	return o
+}
+
+// read is get for use beside the test's own goroutine.
+func (c client) read(path string) (o map[string]any, err error) {
+	req, err := http.NewRequest(http.MethodGet, c.base+path, nil)
+	if err != nil {
+		return nil, err
+	}
 	req.Header.Set("Authorization", "Bearer "+c.key)
 	got, err := roundTrip(req)
-	if err != nil || got.status != http.StatusOK {
-		c.t.Fatalf("GET %s: status %d, %v: %s", path, got.status, err, got.body)
+	if err == nil && got.status != http.StatusOK {
+		err = fmt.Errorf("GET %s: status %d: %s", path, got.status, got.body)
 	}
-	return got.object(c.t)
+	if err != nil {
+		return nil, err
+	}
+	return o, json.Unmarshal(got.body, &o)
 }
 
 // final sends the request again and again, as a client is told to, until its
@@ -172,6 +184,20 @@ func (r reply) problem() string {
 	}
 	_, name, _ := strings.Cut(p.Type, "#")
 	return name
+}
+
+// named is the first of these members that the body has, as text.
+func (r reply) named(members ...string) string {
+	var o map[string]any
+	if json.Unmarshal(r.body, &o) != nil {
+		return ""
+	}
+	for _, m := range members {
+		if text, ok := o[m].(string); ok {
+			return text
+		}
+	}
+	return ""
 }
 
 func (r reply) object(t *testing.T) map[string]any {

@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -29,6 +30,7 @@ type house struct {
 	db       database
 	box      database // the sandbox's own file
 	ledgerAt string   // base URL of the process that shows the provider's ledger
+	sandbox  *process // the provider's process, if it has one
 	provider []string // flags that lead a server to the provider
 	proxy    *proxy   // between the servers and the provider, if there is one
 }
@@ -39,12 +41,19 @@ func newHouse(t *testing.T) *house {
 	t.Helper()
 	dir := t.TempDir()
 	address := freeAddress(t)
-	box := start(t, spec{dir: dir, args: []string{"sandbox", "--listen", address, "--sandbox-db", "provider.db"}})
-	box.answers("http://" + address + "/sandbox/ledger")
 	h := &house{t: t, dir: dir, ledgerAt: "http://" + address, proxy: newProxy(t, "http://"+address)}
+	h.startSandbox()
 	h.db, h.box = database{t, filepath.Join(dir, "onlyonce.db")}, database{t, filepath.Join(dir, "provider.db")}
 	h.provider = []string{"--provider", "stripe", "--stripe-url", h.proxy.url, "--stripe-key", "sk_test_integration"}
 	return h
+}
+
+// startSandbox starts the provider, or starts it again, where it was.
+func (h *house) startSandbox() {
+	h.t.Helper()
+	address := strings.TrimPrefix(h.ledgerAt, "http://")
+	h.sandbox = start(h.t, spec{dir: h.dir, args: []string{"sandbox", "--listen", address, "--sandbox-db", "provider.db"}})
+	h.sandbox.answers(h.ledgerAt + "/sandbox/ledger")
 }
 
 // newInProcessHouse has the sandbox inside the server. The ledger is then

@@ -189,3 +189,36 @@ func TestTimeoutIsUnknownUntilProved(t *testing.T) {
 	h.moved("charge 2500")
 	h.checkSends(r.key)
 }
+
+// The provider's own process dies after it has acted, and is away for a while.
+// What it can't be asked stays unknown, new payments too, and nothing is lost.
+func TestProviderDies(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	s := h.serve()
+	g := newGate()
+	h.proxy.does(func(p *passage) {
+		got := p.forward()
+		p.delay(g)
+		p.answer(got)
+	})
+	acted, fresh := paymentOf("k-acted", "", "tok_ok", 100), paymentOf("k-fresh", "", "tok_ok", 200)
+	running := s.sent(acted)
+	g.wait(t)
+	h.sandbox.kill()
+	h.proxy.does(func(p *passage) { p.cut() })
+	g.open()
+	if got := <-running; got.status != http.StatusCreated { // its answer was under way already, unless all was slow
+		got.is(t, http.StatusAccepted, "")
+	}
+	s.must(fresh).is(t, http.StatusAccepted, "")
+	h.proxy.passes()
+	eventually(t, patience, "another send in vain", func() bool { return h.proxy.arrived() > 2 })
+	s.must(fresh).checkOpen(t)
+	h.startSandbox()
+	s.final(fresh, young).is(t, http.StatusCreated, "")
+	s.final(acted, young).is(t, http.StatusCreated, "")
+	h.moved("charge 100", "charge 200")
+	h.checkSends(acted.key)
+	h.checkSends(fresh.key)
+}
