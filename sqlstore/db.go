@@ -84,7 +84,7 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	case "postgres", "postgresql", "mysql":
 		return nil, fmt.Errorf("open the database: %s comes with the next release; use sqlite:PATH until then", scheme)
 	default:
-		return nil, errors.New("open the database: its URL must be sqlite:PATH, postgres://... or mysql://...")
+		return nil, errors.New("open the database: its URL must be sqlite:PATH, postgres://HOST/NAME or mysql://HOST/NAME")
 	}
 	store := New(d, o)
 	ctx, cancel := context.WithTimeout(ctx, store.o.BusyWait)

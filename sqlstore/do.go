@@ -109,7 +109,8 @@ func (s *Store) perform(ctx context.Context, once *onlyonce.Engine, t *native, t
 	}
 	if d.Claim.Point != onlyonce.Started {
 		// The key was used for an effect outside: only its resolver may go on.
-		return Result{Record: d.Record}, fmt.Errorf("key %v is at the point %q: %w", in.Key, d.Claim.Point, onlyonce.ErrUnknown)
+		err := fmt.Errorf("key %v is at the point %q: %w", in.Key, d.Claim.Point, onlyonce.ErrUnknown)
+		return Result{Record: d.Record}, err
 	}
 	outcome, err := effect(tx)
 	if err != nil {

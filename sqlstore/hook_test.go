@@ -47,7 +47,8 @@ type hookConn struct {
 	hook hook
 }
 
-func (c *hookConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (res driver.Result, err error) {
+func (c *hookConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (
+	res driver.Result, err error) {
 	err = c.hook(query, func() (err error) {
 		res, err = c.sqliteConn.ExecContext(ctx, query, args)
 		return err
@@ -55,7 +56,8 @@ func (c *hookConn) ExecContext(ctx context.Context, query string, args []driver.
 	return res, err
 }
 
-func (c *hookConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (rows driver.Rows, err error) {
+func (c *hookConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (
+	rows driver.Rows, err error) {
 	err = c.hook(query, func() (err error) {
 		rows, err = c.sqliteConn.QueryContext(ctx, query, args)
 		return err

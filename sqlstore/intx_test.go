@@ -69,7 +69,8 @@ func TestHungCommit(t *testing.T) {
 	if err := begin(db, once, "k1")(t.Context()); !errors.Is(err, onlyonce.ErrCommitUnknown) {
 		t.Errorf("hung commit: %v, want ErrCommitUnknown", err)
 	}
-	if err := begin(db, once, "k2")(t.Context()); !errors.Is(err, sqlstore.ErrBusy) || !errors.Is(err, sqlstore.ErrUnavailable) {
+	err := begin(db, once, "k2")(t.Context())
+	if !errors.Is(err, sqlstore.ErrBusy) || !errors.Is(err, sqlstore.ErrUnavailable) {
 		t.Errorf("while a commit hangs: %v, want ErrBusy", err)
 	}
 	if got := status(t, db, "k1"); got != "" {
@@ -98,6 +99,9 @@ func eventually(try func() error) (err error) {
 	return err
 }
 
+// loseAnswer commits and then fails in a way that proves nothing.
+func loseAnswer(run func() error) error { return errors.Join(run(), errDisk) }
+
 // TestCommitErrors makes COMMIT fail in each way and expects what it proves.
 func TestCommitErrors(t *testing.T) {
 	busy := busyError(t)
@@ -106,7 +110,7 @@ func TestCommitErrors(t *testing.T) {
 		want    error
 		durable bool
 	}{
-		"answer lost":       {func(run func() error) error { return errors.Join(run(), errDisk) }, onlyonce.ErrCommitUnknown, true},
+		"answer lost":       {loseAnswer, onlyonce.ErrCommitUnknown, true},
 		"never arrived":     {func(func() error) error { return errDisk }, onlyonce.ErrCommitUnknown, false},
 		"known rolled back": {func(func() error) error { return busy }, sqlstore.ErrBusy, false},
 	} {

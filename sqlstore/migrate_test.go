@@ -1,6 +1,7 @@
 package sqlstore_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -95,7 +96,8 @@ func TestMigrateFails(t *testing.T) {
 	if n, err := db.Migrate(t.Context(), broken); n != 1 || err == nil {
 		t.Errorf("applied %d, error %v; want 1 and an error", n, err)
 	}
-	if n, err := db.Migrate(t.Context(), release(makeOrders, "CREATE TABLE items (id TEXT NOT NULL);\n")); n != 1 || err != nil {
+	corrected := release(makeOrders, "CREATE TABLE items (id TEXT NOT NULL);\n")
+	if n, err := db.Migrate(t.Context(), corrected); n != 1 || err != nil {
 		t.Errorf("corrected: applied %d, error %v; half of the broken one may have been kept", n, err)
 	}
 }
@@ -158,7 +160,8 @@ func TestMigrateTogether(t *testing.T) {
 	}
 	db := bare(t, path, sqlstore.Options{})
 	id, err := db.Installation(t.Context())
-	if again, _ := db.Installation(t.Context()); err != nil || !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(id) || id != again {
+	again, _ := db.Installation(t.Context())
+	if err != nil || id != again || !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(id) {
 		t.Errorf("installation %q, then %q: %v", id, again, err)
 	}
 	other := open(t, filepath.Join(t.TempDir(), "other.db"), sqlstore.Options{})
@@ -170,11 +173,9 @@ func TestMigrateTogether(t *testing.T) {
 // childFile names the file that a process of TestMigrateTogether migrates.
 const childFile = "ONLYONCE_TEST_MIGRATE"
 
+// TestMigrateChild is such a process; run by itself it migrates a file of its own.
 func TestMigrateChild(t *testing.T) {
-	path := os.Getenv(childFile)
-	if path == "" {
-		t.Skip("this is a process of TestMigrateTogether")
-	}
+	path := cmp.Or(os.Getenv(childFile), filepath.Join(t.TempDir(), "keys.db"))
 	n, err := bare(t, path, sqlstore.Options{}).
 		Migrate(t.Context(), sqlstore.EngineMigrations(), release(makeOrders, makeItems))
 	if err != nil {

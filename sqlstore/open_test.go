@@ -52,7 +52,8 @@ func TestOpenUnreachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{filepath.Join(dir, "missing", "x.db"), dir, text} {
-		if _, err := sqlstore.Open(t.Context(), "sqlite:"+path, sqlstore.Options{}); !errors.Is(err, sqlstore.ErrUnavailable) {
+		_, err := sqlstore.Open(t.Context(), "sqlite:"+path, sqlstore.Options{})
+		if !errors.Is(err, sqlstore.ErrUnavailable) {
 			t.Errorf("%s: %v, want ErrUnavailable", path, err)
 		}
 	}
@@ -124,8 +125,8 @@ func TestSettingsOfEveryConnection(t *testing.T) {
 func TestUnsafeSettingsAreRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.db")
 	db := open(t, path, sqlstore.Options{})
-	weaker := hook(func(statement string, run func() error) error { return run() })
-	_, err := sqlstore.Open(t.Context(), "sqlite:"+path, sqlstore.Options{Connect: weaker.connectThen("PRAGMA synchronous = NORMAL")})
+	weaker := sqlstore.Options{Connect: hook(passOn).connectThen("PRAGMA synchronous = NORMAL")}
+	_, err := sqlstore.Open(t.Context(), "sqlite:"+path, weaker)
 	if !errors.Is(err, sqlstore.ErrUnsafeSettings) {
 		t.Errorf("Open: %v, want ErrUnsafeSettings", err)
 	}

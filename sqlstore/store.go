@@ -137,7 +137,8 @@ func (s *Store) Release(ctx context.Context, tx onlyonce.Tx, claims []onlyonce.C
 
 // Reap turns completed rows past their retention into tombstones, then
 // deletes tombstones past their time, among these keys alone.
-func (s *Store) Reap(ctx context.Context, tx onlyonce.Tx, keys []onlyonce.Key, tombstones time.Duration) (int64, error) {
+func (s *Store) Reap(ctx context.Context, tx onlyonce.Tx, keys []onlyonce.Key, tombstones time.Duration) (
+	int64, error) {
 	var total int64
 	for _, k := range keys {
 		expired, err := tx.Exec(ctx, s.d.sql.expire, tombstones.Microseconds(), k.Account, k.Name, s.skew())
