@@ -120,12 +120,18 @@ func TestFailureAfterTheEffect(t *testing.T) {
 func TestResolvedAsUndone(t *testing.T) {
 	s := open(t, failWith(502), nil)
 	want(t, s.post("K", body1), 502, false)
-	s.rewire(created, func(o *httponce.Options) {
+	g := newGate()
+	s.rewire(g.serve, func(o *httponce.Options) {
 		o.Resolve = func(context.Context, onlyonce.Record) (onlyonce.Outcome, error) {
 			return onlyonce.Outcome{}, httponce.ErrNothingDone
 		}
 	})
-	want(t, s.post("K", body1), 201, false)
+	var second sync.WaitGroup
+	second.Go(func() { want(t, s.post("K", body1), 201, false) })
+	<-g.entered
+	wantProblem(t, s.post("K", body1), 409, "in-flight", "same-key")
+	close(g.leave)
+	second.Wait()
 	want(t, s.post("K", body1), 201, true)
 	s.ran(2)
 }

@@ -8,9 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/onlyonce-go/onlyonce"
 	"github.com/onlyonce-go/onlyonce/httponce"
@@ -159,102 +157,6 @@ func TestDeclined(t *testing.T) {
 	s.ran(1)
 }
 
-// gate is a handler that says when it runs and waits to be let on.
-type gate struct{ entered, leave chan struct{} }
-
-func newGate() gate { return gate{make(chan struct{}, 100), make(chan struct{})} }
-
-func (g gate) serve(w http.ResponseWriter, r *http.Request) {
-	g.entered <- struct{}{}
-	<-g.leave
-	created(w, r)
-}
-
-// Cases 24, 88: while the first runs a duplicate is told to wait with the same
-// key, and a changed request is told at once that it is another.
-func TestInFlight(t *testing.T) {
-	g := newGate()
-	s := open(t, g.serve, nil)
-	var first sync.WaitGroup
-	first.Go(func() { want(t, s.post("K", body1), 201, false) })
-	<-g.entered
-	w := s.post("K", body1)
-	p := wantProblem(t, w, 409, "in-flight", "same-key")
-	if w.Header().Get("Retry-After") != "1" || !strings.Contains(p.Detail, "with the same key, after 1 second") {
-		t.Errorf("Retry-After %q: %s", w.Header().Get("Retry-After"), p.Detail)
-	}
-	wantProblem(t, s.post("K", body2), 422, "key-reuse", "new-key")
-	close(g.leave)
-	first.Wait()
-	want(t, s.post("K", body1), 201, true)
-	s.ran(1)
-}
-
-// Case 30: fifty at once are one effect.
-func TestStorm(t *testing.T) {
-	s := open(t, created, nil)
-	var mu sync.Mutex
-	firsts := 0
-	var all sync.WaitGroup
-	for range 50 {
-		all.Go(func() {
-			w := s.post("K", body1)
-			replayed := w.Header().Get("Idempotent-Replayed") == "true"
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case w.Code == 201 && !replayed:
-				firsts++
-			case w.Code == 201, w.Code == 409:
-			default:
-				t.Errorf("%d %s", w.Code, w.Body)
-			}
-		})
-	}
-	all.Wait()
-	s.ran(1)
-	if firsts != 1 {
-		t.Errorf("%d answers are no replays", firsts)
-	}
-	want(t, s.post("K", body1), 201, true)
-}
-
-// A duplicate that prefers to wait gets the outcome of the one that runs.
-func TestPreferWait(t *testing.T) {
-	g := newGate()
-	s := open(t, g.serve, nil)
-	waiting := make(chan struct{})
-	var once sync.Once
-	s.rewire(g.serve, func(o *httponce.Options) {
-		looks := 0
-		o.View = func(ctx context.Context, work func(context.Context, onlyonce.Tx) error) error {
-			if ctx.Value(waiterKey{}) != nil {
-				if looks++; looks == 2 { // the first look of the waiter; it has subscribed
-					once.Do(func() { close(waiting) })
-				}
-			}
-			return s.db.View(ctx, work)
-		}
-	})
-	var both sync.WaitGroup
-	both.Go(func() { want(t, s.post("K", body1), 201, false) })
-	<-g.entered
-	both.Go(func() {
-		r := request("/payments", "K", body1, "Prefer", "wait=30")
-		w := s.serve(r.WithContext(context.WithValue(r.Context(), waiterKey{}, true)))
-		want(t, w, 201, true)
-		if got := w.Header().Get("Preference-Applied"); got != "wait=30" {
-			t.Errorf("Preference-Applied %q", got)
-		}
-	})
-	<-waiting
-	close(g.leave)
-	both.Wait()
-	s.ran(1)
-}
-
-type waiterKey struct{}
-
 // Case 20: the key and the fingerprint are taken once, at entry.
 func TestInnerMiddlewareChangesTheRequest(t *testing.T) {
 	s := open(t, func(w http.ResponseWriter, r *http.Request) {
@@ -333,17 +235,6 @@ func TestClientHangsUp(t *testing.T) {
 	<-done
 	want(t, s.post("K", body1), 201, true)
 	s.ran(1)
-}
-
-func TestHandlerIsBoundedByTheLease(t *testing.T) {
-	s := open(t, func(w http.ResponseWriter, r *http.Request) {
-		deadline, ok := r.Context().Deadline()
-		if left := time.Until(deadline); !ok || left <= 0 || left > 30*time.Second {
-			t.Errorf("the handler may run for %v", left)
-		}
-		created(w, r)
-	}, nil)
-	want(t, s.post("K", body1), 201, false)
 }
 
 func TestNewRefuses(t *testing.T) {
