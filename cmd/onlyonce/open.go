@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/onlyonce-go/onlyonce"
+	"github.com/onlyonce-go/onlyonce/payments/db"
+	"github.com/onlyonce-go/onlyonce/sqlstore"
+)
+
+// schema is every set of tables, in the order in which they are made.
+func schema() []sqlstore.Migrations {
+	return []sqlstore.Migrations{sqlstore.EngineMigrations(), db.Migrations()}
+}
+
+// opened is a database and what reads it.
+type opened struct {
+	store  *sqlstore.DB
+	engine *onlyonce.Engine
+	db     *db.DB
+}
+
+func (o *opened) close() { o.store.Close() }
+
+// openExisting opens a database that is there and fits this program. Commands
+// that look or repair use it: none of them makes an empty database because of
+// a mistyped path.
+func (p *program) openExisting(f storeFlags) (*opened, error) {
+	if path := f.path(); path != "" {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return nil, refuse("there is no database at %s: name it with --db, or make one with `onlyonce migrate`", path)
+		}
+	}
+	store, err := sqlstore.Open(p.ctx, f.DB, sqlstore.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("--db %s: %w", f.shown(), err)
+	}
+	o, err := look(p.ctx, store)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("--db %s: %w", f.shown(), err), store.Close())
+	}
+	return o, nil
+}
+
+func look(ctx context.Context, store *sqlstore.DB) (*opened, error) {
+	if err := store.CheckSchema(ctx, schema()...); err != nil {
+		return nil, err
+	}
+	engine, err := onlyonce.New(onlyonce.Options{Store: store.Store()})
+	if err != nil {
+		return nil, err
+	}
+	// Looking never opens a secret column.
+	return &opened{store: store, engine: engine, db: db.New(store, engine, db.PlainSealer())}, nil
+}
