@@ -233,24 +233,41 @@ func TestDiskFull(t *testing.T) {
 func passOn(_ string, run func() error) error { return run() }
 
 // TestHundredWriters lets 100 write at once through two handles on one file,
-// as two processes do. None may see "database is locked" (case 45).
+// as two processes do. Each reads before it writes, which a transaction that
+// takes the write lock late could only answer with "database is locked" or by
+// running again (case 45).
 func TestHundredWriters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.db")
 	handles := []*sqlstore.DB{open(t, path, sqlstore.Options{}), open(t, path, sqlstore.Options{})}
+	const writers, rounds = 100, 3
+	var runs atomic.Int32
 	var wg sync.WaitGroup
-	for i := range 100 {
+	for i := range writers {
 		wg.Go(func() {
 			db := handles[i%2]
 			once := engine(t, db.Store())
-			for n := range 3 {
-				key := fmt.Sprintf("k%d-%d", i, n)
-				if err := eventually(func() error { return begin(db, once, key)(t.Context()) }); err != nil {
+			for n := range rounds {
+				in := intent(fmt.Sprintf("k%d-%d", i, n))
+				err := eventually(func() error {
+					return db.InTx(t.Context(), func(ctx context.Context, tx onlyonce.Tx) error {
+						runs.Add(1)
+						if _, err := once.Look(ctx, tx, in); err != nil {
+							return err
+						}
+						_, err := once.Begin(ctx, tx, in)
+						return err
+					})
+				})
+				if err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	wg.Wait()
+	if runs.Load() != writers*rounds {
+		t.Errorf("%d runs of %d transactions: some ran again", runs.Load(), writers*rounds)
+	}
 }
 
 // TestWritersTakeTurns queues writers one by one behind an open transaction

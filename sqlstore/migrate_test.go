@@ -124,6 +124,16 @@ func TestMigrateAfterADeadOne(t *testing.T) {
 	}
 }
 
+// TestMigrateLosesItsLease stops between two migrations when another process
+// has taken the lease, as it may from one that was paused for too long.
+func TestMigrateLosesItsLease(t *testing.T) {
+	db := bare(t, filepath.Join(t.TempDir(), "keys.db"), sqlstore.Options{})
+	set := release(makeOrders+"UPDATE migration_lease SET owner = 'another';\n", makeItems)
+	if n, err := db.Migrate(t.Context(), set); n != 1 || err == nil {
+		t.Errorf("applied %d, error %v; want 1 and an error", n, err)
+	}
+}
+
 // TestMigrateTogether lets many handles and several processes make the same
 // tables in a new file at the same moment.
 func TestMigrateTogether(t *testing.T) {
