@@ -1,6 +1,7 @@
 package sandbox_test
 
 import (
+	"context"
 	"net/http"
 	"path/filepath"
 	"sync"
@@ -126,6 +127,48 @@ func TestFiftySendsUnderOneKeyAreOneCharge(t *testing.T) {
 	}
 	if n := boxes[0].moved("charge"); n != 2 {
 		t.Errorf("%d charges, want one per token", n)
+	}
+}
+
+// The provider does not stop when its client hangs up.
+func TestASlowChargeOutlivesItsClient(t *testing.T) {
+	b := open(t, sandbox.Options{SlowBy: 300 * time.Millisecond})
+	ctx, hangUp := context.WithCancel(t.Context())
+	defer hangUp()
+	first := make(chan answer, 1)
+	go func() { first <- b.payAs(ctx, "k", "tok_slow") }()
+	b.await(func() bool {
+		return b.do(t.Context(), http.MethodPost, "/v1/payment_intents", "k", "").object.Error.Type == "idempotency_error"
+	})
+	hangUp()
+	if a := <-first; a.err == nil {
+		t.Fatalf("it was answered: %+v", a)
+	}
+	b.await(func() bool { return b.moved("charge") == 1 })
+	if got := say(b.pay("k", "tok_slow")); got != "succeeded replayed" {
+		t.Errorf("the next send: %s", got)
+	}
+}
+
+// A slow charge that was paused past its lease finds that another send has
+// done the work, and gives that one's answer.
+func TestASlowChargeThatWasOvertakenReplays(t *testing.T) {
+	var late atomic.Int64
+	b := open(t, sandbox.Options{
+		SlowBy: time.Second, Now: func() time.Time { return time.Now().Add(time.Duration(late.Load())) },
+	})
+	first := make(chan answer, 1)
+	go func() { first <- b.pay("k", "tok_slow") }()
+	b.await(func() bool {
+		return b.do(t.Context(), http.MethodPost, "/v1/payment_intents", "k", "").object.Error.Type == "idempotency_error"
+	})
+	late.Store(int64(time.Hour))
+	second := b.pay("k", "tok_slow")
+	if got := say(second); got != "succeeded" {
+		t.Errorf("the second send: %s", got)
+	}
+	if a := <-first; !a.replayed || a.body != second.body || b.moved("charge") != 1 {
+		t.Errorf("the first send: %+v, %d charges", a, b.moved("charge"))
 	}
 }
 

@@ -62,7 +62,8 @@ var answers = []struct {
 	{"why it was declined", 402, `{"error":{"type":"card_error","code":"card_declined",` +
 		`"decline_code":"insufficient_funds","payment_intent":` + made("requires_payment_method") + `}}`, nil,
 		payments.AnswerFailed, "insufficient_funds", "pi_1"},
-	{"generic decline", 402, `{"error":{"type":"card_error","code":"card_declined","decline_code":"generic_decline"}}`, nil,
+	{"generic decline", 402,
+		`{"error":{"type":"card_error","code":"card_declined","decline_code":"generic_decline"}}`, nil,
 		payments.AnswerFailed, "card_declined", ""},
 	{"declined beside a success", 402, `{"error":{"type":"card_error","code":"card_declined","payment_intent":` +
 		made("succeeded") + `}}`, nil, payments.AnswerConflict, "card_declined", ""},
