@@ -1,2 +1,37 @@
-// Package integration tests the real program.
+// Package integration tests the real program: processes that are started,
+// killed, paused and cut off, with real files and real sockets between them.
+// What it promises is judged from the outside: by the answers of its API, by
+// its database file, and above all by the provider's own ledger.
+//
+// TestMain builds the program once; with ONLYONCE_TEST_RACE=1 it has the race
+// detector. Each test has a folder, servers and a provider of its own on free
+// loopback ports. A proxy between the servers and the provider holds, loses,
+// delays and cuts what goes through it, and counts it. Nothing waits a fixed
+// time: a test looks until it sees, or until its patience is over. On other
+// systems than Linux the files *_linux_test.go are left out: they stop
+// processes and read how much memory these take.
+//
+// # The map
+//
+//	kill_test.go      kill -9 at every moment of a payment and of a refund, and in the middle of the
+//	                  answer: P1, P2, P3, P4, P6; case 52
+//	recover_test.go   the same with the sandbox inside the server; recovery with no client, by another
+//	                  server, by `onlyonce sweep`; a provider that dies or never answers; cases 55, 91
+//	storm_test.go     many clients while their server is killed again and again
+//	pause_linux_test.go  owners paused past their lease, before the send, before the answer, before
+//	                  phase 2: nothing is sent or written afterwards; engine rules 4 and 5, case 57
+//	herd_test.go      50 requests of one intent, 20 keys for one order, two refunds at once, over one
+//	                  and two servers; cases 30, 32, 98a
+//	client_gone_test.go  clients that hang up, an ingress that re-sends, a transport that would,
+//	                  an impatient user; cases 58, 83, 93
+//	retention_test.go retries around the end of retention and of the tombstone; cases 63, 65; P10
+//	store_test.go     a store that can't be written to: 503 and no debit without a claim; case 80
+//	fates_test.go     every token of the sandbox, for charges and refunds, to the end
+//	memory_linux_test.go  bodies of 1 GiB, 100,000 kept keys; case 78
+//	start_test.go     what is refused at start; SIGTERM
+//	newcomer_test.go  the line that `onlyonce serve` prints, pasted twice; foreign Host names
+//
+// Case 61, two servers whose clocks differ by two minutes, has no test here:
+// on SQLite every server reads the clock of the one machine that has the file.
+// The store's own tests move that clock (sqlstore.Options.Skew).
 package integration

@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -99,6 +100,38 @@ func TestRecoversWithoutTheClient(t *testing.T) {
 				t.Errorf("the late retry is no replay of a success: %s", got.body)
 			}
 			h.proxy.settled(t)
+			h.moved("charge 2500")
+			h.checkSends(r.key)
+		})
+	}
+}
+
+// Of two servers one is killed; the other one, which runs all the time, is
+// asked for the same payment, or finds it by itself.
+func TestTheOtherServerTakesOver(t *testing.T) {
+	t.Parallel()
+	for _, retries := range []bool{true, false} {
+		t.Run(fmt.Sprintf("client retries %v", retries), func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			owner, other := h.serve(), h.serve()
+			r := payment("k-both", "42", "tok_ok")
+			reach, after := crashActed(h, owner, r)
+			answered := owner.sent(r)
+			reach()
+			other.must(r).is(t, http.StatusConflict, "in-flight")
+			owner.kill()
+			<-answered
+			after()
+			if retries {
+				other.final(r, lease+sweepEvery+slack).is(t, http.StatusCreated, "")
+			}
+			h.db.finished(r.key)
+			got := other.must(r)
+			got.is(t, http.StatusCreated, "")
+			if !got.replayed() {
+				t.Error("the late retry is no replay")
+			}
 			h.moved("charge 2500")
 			h.checkSends(r.key)
 		})
