@@ -12,8 +12,8 @@ import (
 type Kind string
 
 const (
-	KindPayment Kind = "payment"
-	KindRefund  Kind = "refund"
+	KindPayment Kind = "payment" // a charge
+	KindRefund  Kind = "refund"  // a part or all of a charge given back
 )
 
 // State is where a payment or a refund stands.
