@@ -68,7 +68,8 @@ func TestInvalidBodies(t *testing.T) {
 	}
 	for _, amount := range []string{
 		"8.03", "1e3", "1000.0", "100.0", `"1000"`, "-0", "0", "-1", "1000000000000", "9007199254740992",
-		"9007199254740993", "9223372036854775808", "1" + strings.Repeat("0", 400), "true", "{}", "1.0e0",
+		"9007199254740993", "9223372036854775808", "1" + strings.Repeat("0", 400),
+		"true", "{}", "1.0e0",
 	} {
 		body := strings.Replace(body1, "1000", amount, 1)
 		tests = append(tests, struct{ name, body, pointer string }{"amount " + amount, body, "/amount"})
@@ -98,7 +99,9 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	w := newWorld(t, setup{})
 	v := w.send(pay("K", `{"amount":0,"currency":"usd","orderId":"","capture":1,"metadata":{"a":1}}`)).
 		want(http.StatusBadRequest, "invalid-request", "fix")
-	for _, pointer := range []string{"/amount", "/currency", "/orderId", "/capture", "/metadata/a", "/paymentMethodToken"} {
+	for _, pointer := range []string{
+		"/amount", "/currency", "/orderId", "/capture", "/metadata/a", "/paymentMethodToken",
+	} {
 		v.wantFault(t, pointer)
 	}
 }

@@ -15,7 +15,8 @@ func TestSameRequest(t *testing.T) {
 	first.want(http.StatusCreated)
 	for _, body := range []string{
 		`{"metadata":{"b":"é","a":"1"},"paymentMethodToken":"tok_ok","currency":"USD","amount":1000}`,
-		" {\n\t\"amount\" : 1000 , \"currency\":\"USD\",\r\n\"paymentMethodToken\":\"tok_ok\",\"metadata\":{\"a\":\"1\",\"b\":\"é\"} } ",
+		" {\n\t\"amount\" : 1000 , \"currency\":\"USD\",\r\n\"paymentMethodToken\":\"tok_ok\", " +
+			"\"metadata\":{\"a\":\"1\",\"b\":\"é\"} } ",
 		`{"\u0061mount":1000,"currency":"\u0055SD","paymentMethodToken":"tok_ok","metadata":{"a":"1","b":"\u00e9"}}`,
 	} {
 		w.send(pay("K", body)).wantReplayOf(first)

@@ -42,13 +42,19 @@ func (r reply) json() resource {
 	return v
 }
 
-// want fails the test unless the status, and for a problem its type and retry,
-// are these. It returns the body.
-func (r reply) want(status int, problem ...string) resource {
+// wantStatus is want for a body that is none of these.
+func (r reply) wantStatus(status int) {
 	r.t.Helper()
 	if r.status != status {
 		r.t.Fatalf("status %d, want %d: %s", r.status, status, r.body)
 	}
+}
+
+// want fails the test unless the status, and for a problem its type and retry,
+// are these. It returns the body.
+func (r reply) want(status int, problem ...string) resource {
+	r.t.Helper()
+	r.wantStatus(status)
 	v := r.json()
 	if len(problem) == 0 {
 		return v

@@ -52,6 +52,7 @@ type world struct {
 	dir      string
 	store    *sqlstore.DB
 	db       *db.DB
+	engine   *onlyonce.Engine
 	flow     *flow.Flow
 	resolver *flow.Resolver
 	replays  *flow.ReplayCounter
@@ -67,6 +68,7 @@ type world struct {
 type gate struct {
 	arrived chan struct{}
 	opened  chan struct{}
+	once    sync.Once
 }
 
 func newWorld(t *testing.T, o setup) *world {
@@ -79,14 +81,14 @@ func newWorld(t *testing.T, o setup) *world {
 		client = o.provider(client)
 	}
 	o.engine.Store = w.store.Store()
-	engine := must(onlyonce.New(o.engine))(t)
-	w.db = db.New(w.store, engine, db.PlainSealer())
+	w.engine = must(onlyonce.New(o.engine))(t)
+	w.db = db.New(w.store, w.engine, db.PlainSealer())
 	waiters := o.server.Waiters
 	if waiters == nil {
 		waiters = &httponce.Waiters{}
 	}
 	w.flow = must(flow.New(flow.Options{
-		DB: w.db, Engine: engine, Provider: client, ProviderTimeout: o.providerTimeout,
+		DB: w.db, Engine: w.engine, Provider: client, ProviderTimeout: o.providerTimeout,
 		Installation: must(w.store.Installation(t.Context()))(t),
 		Render:       server.Render, Settled: waiters.Wake, Log: log,
 	}))(t)
@@ -151,12 +153,13 @@ func (w *world) addKey(k db.APIKey) {
 func (w *world) hold() *gate {
 	g := &gate{arrived: make(chan struct{}, 100), opened: make(chan struct{})}
 	w.gate.Store(g)
+	w.t.Cleanup(func() { w.open(g) }) // a failed test must not hang
 	return g
 }
 
 func (w *world) open(g *gate) {
 	w.gate.Store(nil)
-	close(g.opened)
+	g.once.Do(func() { close(g.opened) })
 }
 
 // sweep moves the database's clock on and looks at what is unknown then.
@@ -319,6 +322,20 @@ func within[T any](t *testing.T, c <-chan T) T {
 		t.Fatal("it did not happen in time")
 		panic("unreachable")
 	}
+}
+
+// until asks again and again until the condition holds, or fails the test.
+func until(t *testing.T, condition func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for range int(patience / (5 * time.Millisecond)) {
+		if condition() {
+			return
+		}
+		<-tick.C
+	}
+	t.Fatal("it did not happen in time")
 }
 
 // must fails the test on an error: must(f())(t).
