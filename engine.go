@@ -165,7 +165,8 @@ func (e *Engine) Begin(ctx context.Context, tx Tx, in Intent) (Decision, error) 
 			return d, err
 		}
 	}
-	return Decision{}, fmt.Errorf("claim key %v: it changed %d times while it was looked at: %w", in.Key, maxLooks, ErrInFlight)
+	return Decision{}, fmt.Errorf("claim key %v: it changed %d times while it was looked at: %w",
+		in.Key, maxLooks, ErrInFlight)
 }
 
 // judge turns the row that stands after a claim into a decision. It is not

@@ -142,7 +142,8 @@ func logger(l *slog.Logger) *slog.Logger {
 
 // every runs duty at once and then each period until ctx is done. A failed
 // pass is logged and the next one tries again.
-func every(ctx context.Context, period time.Duration, log *slog.Logger, name string, duty func(context.Context) error) error {
+func every(ctx context.Context, period time.Duration, log *slog.Logger, name string,
+	duty func(context.Context) error) error {
 	if period <= 0 {
 		period = defaultSweep
 	}

@@ -81,7 +81,8 @@ func (d *DB) AddAPIKey(ctx context.Context, k APIKey) error {
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, d.q.insertAPIKey, k.Account, k.Hash[:], k.Role, micros(now), micros(k.ExpiresAt), micros(k.RevokedAt))
+		_, err = tx.Exec(ctx, d.q.insertAPIKey, k.Account, k.Hash[:], k.Role, micros(now), micros(k.ExpiresAt),
+			micros(k.RevokedAt))
 		return err
 	})
 	if err != nil && d.store.Dialect().IsDuplicate(err) {
@@ -102,14 +103,16 @@ func (d *DB) RevokeAPIKeys(ctx context.Context, account string) (int, error) {
 
 // ExpireAPIKeys lets all of an account's keys but one end after a while, and
 // returns how many that concerns.
-func (d *DB) ExpireAPIKeys(ctx context.Context, account string, after time.Duration, except [sha256.Size]byte) (int, error) {
+func (d *DB) ExpireAPIKeys(ctx context.Context, account string, after time.Duration, except [sha256.Size]byte) (
+	int, error) {
 	return d.endAPIKeys(ctx, account, func(now time.Time) (string, []any) {
 		at := micros(now.Add(after))
 		return d.q.expireAPIKeys, []any{at, account, except[:], at}
 	})
 }
 
-func (d *DB) endAPIKeys(ctx context.Context, account string, statement func(now time.Time) (string, []any)) (int, error) {
+func (d *DB) endAPIKeys(ctx context.Context, account string, statement func(now time.Time) (string, []any)) (
+	int, error) {
 	var n int64
 	err := d.store.InTx(ctx, func(ctx context.Context, tx onlyonce.Tx) error {
 		now, err := d.store.Store().Now(ctx, tx)

@@ -99,8 +99,9 @@ func (d *DB) writeRefund(ctx context.Context, tx onlyonce.Tx, r payments.Refund,
 			micros(r.UpdatedAt), r.Account, r.ID, r.Version-steps)
 		return hit(rows, err, r.ID)
 	}
-	_, err := tx.Exec(ctx, d.q.insertRefund, r.Account, r.ID, r.PaymentID, r.Key, r.Amount.Minor, string(r.Amount.Currency),
-		string(r.State), r.Version, r.Reason, r.DeclineCode, r.Instance, r.ProviderID, micros(r.CreatedAt), micros(r.UpdatedAt))
+	_, err := tx.Exec(ctx, d.q.insertRefund, r.Account, r.ID, r.PaymentID, r.Key, r.Amount.Minor,
+		string(r.Amount.Currency), string(r.State), r.Version, r.Reason, r.DeclineCode, r.Instance, r.ProviderID,
+		micros(r.CreatedAt), micros(r.UpdatedAt))
 	if err != nil {
 		return fmt.Errorf("insert refund %s: %w", r.ID, err)
 	}

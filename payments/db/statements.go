@@ -28,14 +28,14 @@ const paymentColumns = `SELECT p.account_id, p.id, p.idempotency_key, p.order_id
 	FROM payments p JOIN dispatches d ON d.account_id = p.account_id AND d.resource_id = p.id
 	WHERE p.account_id = ?`
 
-const refundColumns = `SELECT r.account_id, r.id, r.payment_id, r.idempotency_key, r.amount, r.currency, r.state, r.version,
-	r.reason, r.decline_code, r.provider_instance, r.provider_id, r.created_at, r.updated_at,
+const refundColumns = `SELECT r.account_id, r.id, r.payment_id, r.idempotency_key, r.amount, r.currency, r.state,
+	r.version, r.reason, r.decline_code, r.provider_instance, r.provider_id, r.created_at, r.updated_at,
 	d.unknown_since, d.next_check_at
 	FROM refunds r JOIN dispatches d ON d.account_id = r.account_id AND d.resource_id = r.id
 	WHERE r.account_id = ?`
 
-const dispatchColumns = `SELECT account_id, resource_id, kind, idempotency_key, request_id, provider_instance, provider_key,
-	api_version, amount, currency, provider_id, first_sent_at, sends, ambiguous, reads_only, accepted, checks, absences,
+const dispatchColumns = `SELECT account_id, resource_id, kind, idempotency_key, request_id, provider_instance,
+	provider_key, api_version, amount, currency, provider_id, first_sent_at, sends, ambiguous, reads_only, accepted, checks, absences,
 	unknown_since, next_check_at`
 
 // newStatements fills the holes for one dialect.
@@ -56,15 +56,16 @@ func newStatements(lock string, rebind func(string) string) statements {
 		paymentLocked:  text(`SELECT version FROM payments WHERE account_id = ? AND id = ? {lock}`),
 		paymentByGuard: text(paymentColumns + ` AND p.order_guard = ?`),
 		insertPayment: text(`INSERT INTO payments (account_id, id, idempotency_key, order_id, order_guard, amount, captured,
-			currency, state, version, description, metadata, decline_code, provider_instance, provider_id, created_at, updated_at)
+			currency, state, version, description, metadata, decline_code, provider_instance, provider_id, created_at,
+			updated_at)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
 		updatePayment: text(`UPDATE payments SET order_guard = ?, captured = ?, state = ?, version = ?, decline_code = ?,
 			provider_id = ?, updated_at = ? WHERE account_id = ? AND id = ? AND version = ?`),
 
 		refund:       text(refundColumns + ` AND r.id = ?`),
 		refundLocked: text(`SELECT version FROM refunds WHERE account_id = ? AND id = ? {lock}`),
-		insertRefund: text(`INSERT INTO refunds (account_id, id, payment_id, idempotency_key, amount, currency, state, version,
-			reason, decline_code, provider_instance, provider_id, created_at, updated_at)
+		insertRefund: text(`INSERT INTO refunds (account_id, id, payment_id, idempotency_key, amount, currency, state,
+			version, reason, decline_code, provider_instance, provider_id, created_at, updated_at)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
 		updateRefund: text(`UPDATE refunds SET state = ?, version = ?, decline_code = ?, provider_id = ?, updated_at = ?
 			WHERE account_id = ? AND id = ? AND version = ?`),
@@ -89,7 +90,8 @@ func newStatements(lock string, rebind func(string) string) statements {
 			WHERE next_check_at > 0 AND next_check_at <= ? AND provider_instance = ? ORDER BY next_check_at LIMIT ?`),
 		nextCheck: text(`SELECT COALESCE(MIN(next_check_at), 0) FROM dispatches
 			WHERE next_check_at > 0 AND provider_instance = ?`),
-		unfinished: text(`SELECT provider_instance, COUNT(*) FROM dispatches WHERE request IS NOT NULL GROUP BY provider_instance`),
+		unfinished: text(`SELECT provider_instance, COUNT(*) FROM dispatches WHERE request IS NOT NULL
+			GROUP BY provider_instance`),
 
 		replays: text(`SELECT replays, last_replayed_at FROM replays WHERE account_id = ? AND resource_id = ?`),
 		insertReplays: text(`INSERT INTO replays (account_id, resource_id, replays, last_replayed_at)
