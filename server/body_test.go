@@ -17,13 +17,11 @@ func pairs(n, name, value int) string {
 	return `"metadata":{` + strings.Join(all, ",") + `}`
 }
 
-// TestInvalidBodies: each is 400 with a pointer to the fault, whatever the key
-// has been used for, and nothing is charged (cases 8, 17, 18).
-func TestInvalidBodies(t *testing.T) {
-	w := newWorld(t, setup{})
-	used := w.send(pay("used", body1))
-	used.want(http.StatusCreated)
-	tests := []struct{ name, body, pointer string }{
+// invalidBody is one fault, and where the answer must point.
+type invalidBody struct{ name, body, pointer string }
+
+func invalidBodies() []invalidBody {
+	tests := []invalidBody{
 		{"empty", ``, ""},
 		{"not JSON", `{"amount":`, "/amount"},
 		{"an array", `[]`, ""},
@@ -64,7 +62,7 @@ func TestInvalidBodies(t *testing.T) {
 	}
 	for _, currency := range []string{"usd", "US", "USDX", "XXX", "XAU", "", " USD"} {
 		body := strings.Replace(body1, "USD", currency, 1)
-		tests = append(tests, struct{ name, body, pointer string }{"currency " + currency, body, "/currency"})
+		tests = append(tests, invalidBody{"currency " + currency, body, "/currency"})
 	}
 	for _, amount := range []string{
 		"8.03", "1e3", "1000.0", "100.0", `"1000"`, "-0", "0", "-1", "1000000000000", "9007199254740992",
@@ -72,9 +70,18 @@ func TestInvalidBodies(t *testing.T) {
 		"true", "{}", "1.0e0",
 	} {
 		body := strings.Replace(body1, "1000", amount, 1)
-		tests = append(tests, struct{ name, body, pointer string }{"amount " + amount, body, "/amount"})
+		tests = append(tests, invalidBody{"amount " + amount, body, "/amount"})
 	}
-	for _, test := range tests {
+	return tests
+}
+
+// TestInvalidBodies: each is 400 with a pointer to the fault, whatever the key
+// has been used for, and nothing is charged (cases 8, 17, 18).
+func TestInvalidBodies(t *testing.T) {
+	w := newWorld(t, setup{})
+	used := w.send(pay("used", body1))
+	used.want(http.StatusCreated)
+	for _, test := range invalidBodies() {
 		t.Run(test.name, func(t *testing.T) {
 			for _, key := range []string{"fresh", "used"} {
 				v := w.send(pay(key, test.body)).want(http.StatusBadRequest, "invalid-request", "fix")
