@@ -34,7 +34,7 @@ func Canonical(body []byte) ([]byte, error) {
 }
 
 // checkTokens reads one JSON value and refuses what the grammar allows and we
-// don't.
+// don't. What may follow the value is the grammar's business.
 func checkTokens(body []byte) error {
 	// NUL can be written in one way only; most bodies are spared the unescaping.
 	suspicious := bytes.Contains(body, []byte(`\u0000`))
@@ -51,13 +51,9 @@ func checkTokens(body []byte) error {
 			return malformed(dec.StackPointer(), "is nested too deeply: at most 32 levels are allowed")
 		}
 		if dec.StackDepth() == 0 {
-			break
+			return nil
 		}
 	}
-	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return trailing()
-	}
-	return nil
 }
 
 // syntaxProblem says where the JSON is wrong and how, in our words where the
@@ -77,10 +73,6 @@ func syntaxProblem(err error) *Problem {
 		return malformed(syntax.JSONPointer, "breaks off in the middle")
 	}
 	return malformed(syntax.JSONPointer, "is not valid JSON: "+syntax.Err.Error())
-}
-
-func trailing() *Problem {
-	return malformed("", "is followed by something else: the body must be one JSON value")
 }
 
 func malformed(at jsontext.Pointer, detail string) *Problem {

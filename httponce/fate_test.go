@@ -351,17 +351,22 @@ func TestTimeoutInside(t *testing.T) {
 
 // Case 72: an answer that is too large is still the end of the key.
 func TestLargeAnswer(t *testing.T) {
-	for name, handle := range map[string]http.HandlerFunc{
-		"body": func(w http.ResponseWriter, r *http.Request) {
+	limits := map[string]int{"body over a small limit": 100}
+	large := func(size int) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Location", "/payments/p1")
 			w.WriteHeader(http.StatusCreated)
-			chunk := strings.Repeat("x", 64<<10)
+			chunk := strings.Repeat("x", size/64)
 			for range 64 {
 				if n, err := io.WriteString(w, chunk); n != len(chunk) || err != nil {
 					t.Error(n, err)
 				}
 			}
-		},
+		}
+	}
+	for name, handle := range map[string]http.HandlerFunc{
+		"body over a small limit": large(128),
+		"body":                    large(4 << 20),
 		"headers": func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Location", "/payments/p1")
 			w.Header().Set("X-Large", strings.Repeat("x", 2<<20))
@@ -369,7 +374,7 @@ func TestLargeAnswer(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := open(t, handle, nil)
+			s := open(t, handle, func(o *httponce.Options) { o.MaxResponse = limits[name] })
 			first, again := s.post("K", body1), s.post("K", body1)
 			want(t, first, 201, false)
 			want(t, again, 201, true)

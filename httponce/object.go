@@ -60,7 +60,7 @@ func (o Object) Decode(body []byte) (Values, error) {
 		return Values{}, syntaxProblem(err)
 	}
 	if _, err := d.dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return Values{}, trailing()
+		return Values{}, malformed("", "is followed by something else: the body must be one JSON value")
 	}
 	for _, f := range o {
 		at := jsontext.Pointer("").AppendToken(f.Name)

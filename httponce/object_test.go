@@ -53,10 +53,14 @@ func TestObjectNumbers(t *testing.T) {
 		"8.03", "1e3", "1E3", "1000.0", `"1000"`, "-0", "0", "-1", "1000000000000", "9007199254740993",
 		"9223372036854775807", "9223372036854775808", "99999999999999999999999", "null", "true", "[1000]", "{}",
 	} {
+		plain := strings.Trim(n, "-0123456789") == "" && n != "-0"
 		_, err := payment.Decode(fmt.Appendf(nil, `{"amount":%s,"currency":"USD"}`, n))
 		p := asProblem(t, err)
 		if p.Status != 400 || len(p.Errors) != 1 || p.Errors[0].Pointer != "/amount" {
 			t.Errorf("%s: got %v", n, p)
+		}
+		if ranged := strings.HasPrefix(p.Errors[0].Detail, "must be from"); ranged != plain {
+			t.Errorf("%s: %s", n, p.Errors[0].Detail)
 		}
 	}
 }

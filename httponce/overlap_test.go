@@ -1,12 +1,16 @@
 package httponce_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/onlyonce-go/onlyonce"
+	"github.com/onlyonce-go/onlyonce/httponce"
 )
 
 // gate is a handler that says when it runs and waits to be let on.
@@ -128,6 +132,31 @@ func TestHandlerOutlivesItsLease(t *testing.T) {
 			t.Errorf("the handler's context ended after %v", ran)
 		}
 		want(t, s.post("K", body1), 201, true)
+		s.ran(1)
+	})
+}
+
+// slowTx commits, and says so late.
+type slowTx struct {
+	onlyonce.Transactor
+	lag time.Duration
+}
+
+func (s *slowTx) InTx(ctx context.Context, work func(context.Context, onlyonce.Tx) error) error {
+	err := s.Transactor.InTx(ctx, work)
+	time.Sleep(s.lag) // in a bubble
+	s.lag = 0
+	return err
+}
+
+// A claim whose lease is over before the handler has begun does not begin it.
+func TestClaimTakesTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, created, nil)
+		s.rewire(created, func(o *httponce.Options) { o.Tx = &slowTx{s.db, 31 * time.Second} })
+		wantProblem(t, s.post("K", body1), 503, "unavailable", "same-key")
+		s.ran(0)
+		want(t, s.post("K", body1), 201, false)
 		s.ran(1)
 	})
 }

@@ -157,3 +157,13 @@ func TestUnsafeHeadersAreNotReplayed(t *testing.T) {
 		t.Errorf("got %v", replay.Header)
 	}
 }
+
+// The type that net/http would have guessed is stored, so that a release that
+// guesses otherwise replays the same.
+func TestGuessedContentType(t *testing.T) {
+	s := open(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "<html>") }, nil)
+	want(t, s.post("K", body1), 200, false)
+	if got := s.record("K").Outcome.Header["Content-Type"]; len(got) != 1 || got[0] != "text/html; charset=utf-8" {
+		t.Errorf("stored as %q", got)
+	}
+}
