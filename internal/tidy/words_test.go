@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"maps"
 	"net/url"
 	"os/exec"
 	"path"
@@ -182,6 +183,9 @@ var wordInName = regexp.MustCompile(`[A-Z]+[a-z0-9]*|[a-z0-9]+`)
 func glossary(tr *tree) []finding {
 	var found []finding
 	add := func(file string, line int, subject, name string) {
+		if !containsAny(strings.ToLower(name), slices.Collect(maps.Keys(instead))) {
+			return
+		}
 		for _, word := range wordInName.FindAllString(name, -1) {
 			if better, ok := instead[strings.ToLower(word)]; ok {
 				found = append(found, finding{file, line, subject, fmt.Sprintf(
@@ -204,13 +208,21 @@ func glossary(tr *tree) []finding {
 	return found
 }
 
-var laterWord = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|HA` + `CK)\b`)
+var (
+	laterWords = []string{"TO" + "DO", "FIX" + "ME", "HA" + "CK"}
+	laterWord  = regexp.MustCompile(`\b(` + strings.Join(laterWords, "|") + `)\b`)
+)
 
 // later checks that nothing is left for later in the code or in a page: what
 // is not done belongs into an issue.
 func later(tr *tree) []finding {
-	return textual(tr, func(f file) bool { return true }, laterWord,
+	return textual(tr, func(f file) bool { return containsAny(f.text, laterWords) }, laterWord,
 		"leaves something for later: do it, or say what is so now and open an issue")
+}
+
+// containsAny is the quick look that spares most texts the pattern.
+func containsAny(text string, words []string) bool {
+	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
 }
 
 // textual finds a pattern, line by line.
@@ -231,7 +243,7 @@ func textual(tr *tree, where func(file) bool, what *regexp.Regexp, text string) 
 
 // registryHosts are hosts of package registries, cut so that this file names
 // none; the hosts that this machine's go command uses are added.
-var registryHosts = sync.OnceValue(func() *regexp.Regexp {
+var registryHosts = sync.OnceValue(func() []string {
 	known := []string{"registry." + "example", // stands for the others in the bad example
 		"registry.npm" + "js.org", "registry.yarn" + "pkg.com", "py" + "pi.org", "crates" + ".io",
 		"ruby" + "gems.org", "proxy.golang" + ".org", "sum.golang" + ".org", "goproxy" + ".io", "goproxy" + ".cn"}
@@ -241,15 +253,18 @@ var registryHosts = sync.OnceValue(func() *regexp.Regexp {
 			known = append(known, u.Hostname())
 		}
 	}
-	for i := range known {
-		known[i] = regexp.QuoteMeta(known[i])
-	}
-	return regexp.MustCompile(strings.Join(known, "|"))
+	return known
 })
 
 // hosts checks that nothing ties the repository to one registry.
 func hosts(tr *tree) []finding {
-	return textual(tr, func(f file) bool { return f.path != "go.sum" }, registryHosts(),
+	known := registryHosts()
+	quoted := make([]string, len(known))
+	for i, host := range known {
+		quoted[i] = regexp.QuoteMeta(host)
+	}
+	where := func(f file) bool { return f.path != "go.sum" && containsAny(f.text, known) }
+	return textual(tr, where, regexp.MustCompile(strings.Join(quoted, "|")),
 		"is the host of a package registry: leave the choice to the machine")
 }
 
@@ -261,7 +276,8 @@ var keyPerRequest = regexp.MustCompile(
 // intent checks the words that readers, and programs that read, act on: a key
 // per request would undo all of this.
 func intent(tr *tree) []finding {
-	found := textual(tr, func(f file) bool { return !f.test() }, keyPerRequest,
+	where := func(f file) bool { return !f.test() && containsAny(strings.ToLower(f.text), []string{"unique"}) }
+	found := textual(tr, where, keyPerRequest,
 		"tells clients to make a key per request: say "+strconv.Quote(intentAdvice)+", the same on every retry")
 	for _, f := range tr.files {
 		if f.path != "README.md" && !strings.Contains(path.Base(f.path), "openapi") {
