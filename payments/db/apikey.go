@@ -94,7 +94,8 @@ func (d *DB) AddAPIKey(ctx context.Context, k APIKey) error {
 	return nil
 }
 
-// RevokeAPIKeys ends all of an account's keys at once and returns how many were live.
+// RevokeAPIKeys ends all of an account's keys at once, expired ones too in case
+// a clock goes back, and returns how many had not been revoked before.
 func (d *DB) RevokeAPIKeys(ctx context.Context, account string) (int, error) {
 	return d.endAPIKeys(ctx, account, func(now time.Time) (string, []any) {
 		return d.q.revokeAPIKeys, []any{micros(now), account}

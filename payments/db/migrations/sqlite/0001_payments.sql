@@ -35,7 +35,7 @@ CREATE TABLE payments (
 CREATE UNIQUE INDEX payments_by_guard ON payments (account_id, order_guard);
 CREATE INDEX payments_by_time ON payments (account_id, created_at, id);
 CREATE INDEX payments_by_order ON payments (account_id, order_id, created_at, id);
-CREATE INDEX payments_by_key ON payments (account_id, idempotency_key);
+CREATE INDEX payments_by_key ON payments (account_id, idempotency_key, created_at, id);
 
 CREATE TABLE refunds (
     account_id        TEXT    NOT NULL,
