@@ -1,6 +1,8 @@
 package flow
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"github.com/onlyonce-go/onlyonce"
@@ -10,9 +12,10 @@ import (
 )
 
 // acceptPayment decides what a fresh claim for a payment begins.
-func (f *Flow) acceptPayment(in onlyonce.Intent, r PaymentRequest, h db.Have) (db.Changes, *Answer, error) {
+func (f *Flow) acceptPayment(ctx context.Context, in onlyonce.Intent, r PaymentRequest, h db.Have) (
+	db.Changes, *Answer, error) {
 	if h.Guard != nil {
-		return f.refuse(Refusal{Kind: RefusedOrderBusy, PaymentID: h.Guard.ID}, r.RequestID)
+		return f.refuse(ctx, Refusal{Kind: RefusedOrderBusy, PaymentID: h.Guard.ID}, r.RequestID)
 	}
 	names := payments.NamesOf(f.o.Installation, in, payments.KindPayment, h.Generation)
 	req, err := f.prepare(payments.Instruction{
@@ -37,10 +40,15 @@ func (f *Flow) acceptPayment(in onlyonce.Intent, r PaymentRequest, h db.Have) (d
 
 // acceptRefund decides what a fresh claim for a refund begins: it reserves the
 // room under the payment's lock and version.
-func (f *Flow) acceptRefund(in onlyonce.Intent, r RefundRequest, h db.Have) (db.Changes, *Answer, error) {
+func (f *Flow) acceptRefund(ctx context.Context, in onlyonce.Intent, r RefundRequest, h db.Have) (
+	db.Changes, *Answer, error) {
 	amount, refusal := refundRoom(r, h.Payment)
 	if refusal != nil {
-		return f.refuse(*refusal, r.RequestID)
+		return f.refuse(ctx, *refusal, r.RequestID)
+	}
+	if at := h.Payment.Instance; at != f.o.Provider.Instance() {
+		return db.Changes{}, nil, fmt.Errorf("%w: payment %s lives at %s and can be refunded only there",
+			ErrUnsupported, h.Payment.ID, at)
 	}
 	names := payments.NamesOf(f.o.Installation, in, payments.KindRefund, h.Generation)
 	req, err := f.prepare(payments.Instruction{
@@ -96,11 +104,14 @@ func refundRoom(r RefundRequest, p *payments.Payment) (money.Amount, *Refusal) {
 
 // refuse ends an intent before anything was sent: the refusal is stored as its
 // outcome, or, when it hangs on something that may change, nothing is written.
-func (f *Flow) refuse(r Refusal, requestID string) (db.Changes, *Answer, error) {
+func (f *Flow) refuse(ctx context.Context, r Refusal, requestID string) (db.Changes, *Answer, error) {
 	if r.Kind == RefusedUnresolved || r.Kind == RefusedNotFound {
 		return db.Changes{}, &Answer{Refusal: &r}, nil
 	}
-	o := f.o.Render(Result{Refusal: &r, RequestID: requestID})
+	o, err := f.render(ctx, Result{Refusal: &r, RequestID: requestID})
+	if err != nil {
+		return db.Changes{}, nil, err
+	}
 	return db.Changes{Key: db.KeyChange{Finish: &o}}, &Answer{Outcome: &o}, nil
 }
 

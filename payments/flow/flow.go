@@ -96,7 +96,8 @@ func New(o Options) (*Flow, error) {
 	}
 	if o.ProviderTimeout+o.CommitWait >= o.Engine.Lease() {
 		return nil, fmt.Errorf("the provider timeout (%v) and the commit wait (%v) together reach the lease (%v), "+
-			"so a claim could be taken over while its owner still acts: raise --lease or lower --provider-timeout or --commit-wait",
+			"so a claim could be taken over while its owner still acts: raise --lease or lower "+
+			"--provider-timeout or --commit-wait",
 			o.ProviderTimeout, o.CommitWait, o.Engine.Lease())
 	}
 	// Absence is judged from the declared window, re-sends from the narrower one.

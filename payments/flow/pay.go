@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/onlyonce-go/onlyonce"
@@ -24,13 +25,13 @@ var ErrUnsupported = errors.New("the provider does not support this")
 // been contacted there is an Answer and no error.
 func (f *Flow) Pay(ctx context.Context, in onlyonce.Intent, r PaymentRequest) (Answer, error) {
 	want := db.Want{Begin: &in, OrderID: r.OrderID, Generation: true}
-	return f.run(ctx, in, want, func(h db.Have) (db.Changes, *Answer, error) { return f.acceptPayment(in, r, h) })
+	return f.run(ctx, in, want, func(h db.Have) (db.Changes, *Answer, error) { return f.acceptPayment(ctx, in, r, h) })
 }
 
 // Refund runs a refund's intent, as Pay does a payment's.
 func (f *Flow) Refund(ctx context.Context, in onlyonce.Intent, r RefundRequest) (Answer, error) {
 	want := db.Want{Begin: &in, PaymentID: r.PaymentID, Generation: true}
-	return f.run(ctx, in, want, func(h db.Have) (db.Changes, *Answer, error) { return f.acceptRefund(in, r, h) })
+	return f.run(ctx, in, want, func(h db.Have) (db.Changes, *Answer, error) { return f.acceptRefund(ctx, in, r, h) })
 }
 
 // accept decides a fresh claim: the changes that begin it, or the answer that
@@ -57,7 +58,7 @@ func (f *Flow) run(ctx context.Context, in onlyonce.Intent, want db.Want, accept
 // first byte to the provider. Its claim's lease begins later than now, so the
 // call, and a commit after it, end before anybody may take the claim over.
 func (f *Flow) sendBy() time.Time {
-	return f.o.Now().Add(f.o.Engine.Lease() - f.o.CommitWait)
+	return f.o.Now().Add(f.o.Engine.Lease() - f.o.ProviderTimeout - f.o.CommitWait)
 }
 
 // work is a dispatched effect that this process holds the claim of.
@@ -65,7 +66,7 @@ type work struct {
 	claim    onlyonce.Claim
 	payment  *payments.Payment // for a refund: the payment it belongs to
 	refund   *payments.Refund
-	dispatch payments.Dispatch
+	dispatch payments.Dispatch // Ambiguous is of the attempts before this one
 }
 
 // begin is phase 1. The returned answer is set when the request ends here.
@@ -122,9 +123,37 @@ func (f *Flow) ended(ctx context.Context, key onlyonce.Key, a Answer) {
 
 // execute is the provider call. No transaction is open.
 func (f *Flow) execute(ctx context.Context, d payments.Dispatch, sendBy time.Time) payments.Answer {
+	return f.ask(ctx, payments.AnswerMaybe, func(ctx context.Context) payments.Answer {
+		return f.o.Provider.Execute(ctx, d, sendBy)
+	})
+}
+
+// ask bounds a provider call, and turns a panic in it into what it proves: the
+// effect may have happened all the same, and one broken answer must not end
+// the process that resolves all others.
+func (f *Flow) ask(ctx context.Context, broken payments.AnswerKind, call func(context.Context) payments.Answer) (
+	a payments.Answer) {
 	ctx, cancel := context.WithTimeout(ctx, f.o.ProviderTimeout)
 	defer cancel()
-	return f.o.Provider.Execute(ctx, d, sendBy)
+	defer func() {
+		if fault := recover(); fault != nil {
+			f.o.Log.ErrorContext(ctx, "the provider's adapter panicked", "panic", fault, "stack", string(debug.Stack()))
+			a = payments.Answer{Kind: broken, Detail: "the adapter panicked"}
+		}
+	}()
+	return call(ctx)
+}
+
+// render makes the outcome, and turns a panic into an error: nothing is stored
+// then, and what was dispatched stays unknown instead of taking the process down.
+func (f *Flow) render(ctx context.Context, r Result) (o onlyonce.Outcome, err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			f.o.Log.ErrorContext(ctx, "the renderer panicked", "panic", fault, "stack", string(debug.Stack()))
+			err = errors.New("the renderer panicked")
+		}
+	}()
+	return f.o.Render(r), nil
 }
 
 // conclude is phase 2. The provider may have acted, so it never returns an
@@ -134,16 +163,22 @@ func (f *Flow) conclude(ctx context.Context, w work, a payments.Answer, by sourc
 	var result Answer
 	var alarm bool
 	err := f.o.DB.Commit(ctx, db.Phase{Want: want, Decide: func(h db.Have) (db.Changes, error) {
+		// What is stored fears that this attempt acted; its answer is here now.
+		h.Dispatch.Ambiguous = w.dispatch.Ambiguous
 		s := f.settle(h, a, by)
 		result, alarm = s.answer(), s.alarm
 		if s.final() {
-			o := f.o.Render(s.result())
+			o, err := f.render(ctx, s.result())
+			if err != nil {
+				return db.Changes{}, err
+			}
 			s.changes.Key.Finish = &o
 			result = Answer{Outcome: &o}
 		}
 		return s.changes, nil
 	}})
-	log := f.o.Log.With("key", w.claim.Key.String(), "attempt", w.claim.Attempt, "resource", w.claim.Resource, "answer", a.Kind)
+	log := f.o.Log.With("key", w.claim.Key.String(), "attempt", w.claim.Attempt, "resource", w.claim.Resource,
+		"answer", a.Kind)
 	if alarm {
 		log.ErrorContext(ctx, "a person must look at the provider's answer", "code", a.Code, "detail", a.Detail)
 	}

@@ -145,10 +145,8 @@ func (f *Flow) check(ctx context.Context, due payments.Dispatch) (bool, error) {
 }
 
 func (f *Flow) lookUp(ctx context.Context, d payments.Dispatch,
-	ask func(context.Context, payments.Dispatch) payments.Answer) payments.Answer {
-	ctx, cancel := context.WithTimeout(ctx, f.o.ProviderTimeout)
-	defer cancel()
-	return ask(ctx, d)
+	look func(context.Context, payments.Dispatch) payments.Answer) payments.Answer {
+	return f.ask(ctx, payments.AnswerUnread, func(ctx context.Context) payments.Answer { return look(ctx, d) })
 }
 
 // errSettled: between the list and the claim somebody else settled it.
@@ -166,11 +164,14 @@ func (f *Flow) beginCheck(ctx context.Context, due payments.Dispatch) (w work, s
 			return db.Changes{}, errSettled
 		}
 		step = h.Dispatch.NextStep(h.Now, f.facts)
-		*s.changes.Dispatch = h.Dispatch.Plan(step, h.Now, f.facts)
+		planned := h.Dispatch.Plan(step, h.Now, f.facts)
+		w = work{claim: *h.Claim, payment: h.Payment, refund: h.Refund, dispatch: planned}
 		if step == payments.StepResend {
-			s.event(payments.EventSent, fmt.Sprintf("send %d, same bytes, same provider key", s.changes.Dispatch.Sends))
+			s.event(payments.EventSent, fmt.Sprintf("send %d, same bytes, same provider key", planned.Sends))
+			// If we die before the answer is stored, this send may have acted.
+			planned.Ambiguous = true
 		}
-		w = work{claim: *h.Claim, payment: h.Payment, refund: h.Refund, dispatch: *s.changes.Dispatch}
+		*s.changes.Dispatch = planned
 		s.unchangedPayment()
 		if step != payments.StepResend {
 			s.changes.Payment, s.changes.Refund = nil, nil // nothing happened to them yet
