@@ -93,8 +93,8 @@ func (r *recorder) outcome() onlyonce.Outcome {
 }
 
 // reduced is what is kept of an answer that is too large: the handler's status
-// and Location, because the effect has happened, and a small body in place of
-// its own that says so.
+// and Location, because the effect may have happened, and a small body that says
+// so in place of its own.
 func reduced(status int, header http.Header, size int64) onlyonce.Outcome {
 	kept := map[string][]string{"Content-Type": {"application/json"}}
 	if location := header.Get("Location"); location != "" && len(location) <= maxLocation {
@@ -104,6 +104,6 @@ func reduced(status int, header http.Header, size int64) onlyonce.Outcome {
 		kept[OriginalHeader] = origin
 	}
 	return onlyonce.Outcome{Status: status, Header: kept, Body: fmt.Appendf(nil,
-		`{"detail":"The request was carried out; its answer of %d bytes is too large to be kept for retries `+
-			`and was left out. Don't send it with a new key.","omittedBytes":%d}`, size, size)}
+		`{"detail":"The answer of %d bytes is too large to be kept for retries and was left out; its status stands. `+
+			`Don't send the request with a new key.","omittedBytes":%d}`, size, size)}
 }
