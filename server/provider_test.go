@@ -3,13 +3,16 @@ package server_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/onlyonce-go/onlyonce/payments"
 	"github.com/onlyonce-go/onlyonce/payments/provider"
+	"github.com/onlyonce-go/onlyonce/server"
 )
 
 type providerOf = provider.Provider
@@ -18,10 +21,14 @@ type providerOf = provider.Provider
 type answering struct {
 	provider.Provider
 	answer payments.Answer
+	then   func() // called once the answer is decided; may be nil
 }
 
 // Execute implements provider.Provider.
 func (a answering) Execute(context.Context, payments.Dispatch, time.Time) payments.Answer {
+	if a.then != nil {
+		a.then()
+	}
 	return a.answer
 }
 
@@ -68,16 +75,57 @@ func TestPanicBeforeDispatch(t *testing.T) {
 func TestPanicAfterDispatch(t *testing.T) {
 	broken, no := true, false
 	w := newWorld(t, setup{provider: func(inner providerOf) providerOf { return panicking{inner, &no, &broken} }})
-	r := w.send(pay("K", body1))
-	if r.status != http.StatusAccepted {
-		r.want(http.StatusConflict, "in-flight", "same-key")
-	}
-	broken = false
-	w.skew.Add(int64(time.Hour)) // past its lease
 	w.send(pay("K", body1)).want(http.StatusAccepted)
+	broken = false
 	w.sweep(time.Minute)
 	w.send(pay("K", body1)).want(http.StatusCreated)
 	w.wantMoved("charge 1000 usd")
+}
+
+// TestPanicWhileAnswering: neither is it a 5xx when the bug is our own and the
+// flow has done its work: the answer is looked up.
+func TestPanicWhileAnswering(t *testing.T) {
+	var armed atomic.Bool
+	w := newWorld(t, setup{
+		provider: func(inner providerOf) providerOf {
+			return answering{inner, payments.Answer{Kind: payments.AnswerMaybe}, func() { armed.Store(true) }}
+		},
+		server: server.Options{Now: func() time.Time {
+			if armed.Swap(false) {
+				panic("a clock that breaks once")
+			}
+			return time.Now()
+		}},
+	})
+	p := w.send(pay("K", body1)).want(http.StatusAccepted)
+	if p.State != "pending_unknown" || !strings.Contains(w.log.String(), "a clock that breaks once") {
+		t.Errorf("the state is %s", p.State)
+	}
+}
+
+// TestPanicElsewhere is 503, or a broken connection if half an answer is out.
+func TestPanicElsewhere(t *testing.T) {
+	w := newWorld(t, setup{server: server.Options{Ledger: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "[")
+		_ = http.NewResponseController(w).Flush()
+		panic("a ledger that breaks")
+	})}})
+	request := must(get("/sandbox/ledger").request(t.Context(), w.url))(t)
+	resp := must(client.Do(request))(t)
+	defer resp.Body.Close()
+	if _, err := io.ReadAll(resp.Body); err == nil {
+		t.Error("half an answer looks like a whole one")
+	}
+	if !strings.Contains(w.log.String(), "a ledger that breaks") {
+		t.Error("the log does not tell of the panic")
+	}
+	silent := newWorld(t, setup{server: server.Options{Ledger: http.HandlerFunc(
+		func(http.ResponseWriter, *http.Request) { panic("a ledger that breaks") })}})
+	resp = must(client.Do(must(get("/sandbox/ledger").request(t.Context(), silent.url))(t)))(t)
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
+		t.Errorf("status %d, headers %v", resp.StatusCode, resp.Header)
+	}
 }
 
 // refusing is a provider that can't take an amount.

@@ -113,6 +113,9 @@ func TestDeclinedRefund(t *testing.T) {
 		t.Errorf("the problem is %s", first.body)
 	}
 	w.send(refund(p.ID, "R", `{"amount":600}`)).wantReplayOf(first)
+	if v := w.timeline(p.ID); v.Replays != 0 {
+		t.Errorf("the refund's replay was counted on the payment: %d", v.Replays)
+	}
 	if got := w.send(get("/payments/" + p.ID)).want(http.StatusOK); got.Refunded != 0 || *got.Refundable != 1000 {
 		t.Errorf("refunded %d, refundable %d", got.Refunded, *got.Refundable)
 	}

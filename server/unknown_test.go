@@ -93,7 +93,7 @@ func TestUnknownRefund(t *testing.T) {
 // ask again although no check is planned.
 func TestReview(t *testing.T) {
 	w := newWorld(t, setup{provider: func(inner providerOf) providerOf {
-		return answering{inner, payments.Answer{Kind: payments.AnswerConflict, ProviderID: "pi_1"}}
+		return answering{inner, payments.Answer{Kind: payments.AnswerConflict, ProviderID: "pi_1"}, nil}
 	}})
 	for range 2 {
 		r := w.send(pay("K", body1))

@@ -140,6 +140,13 @@ func TestWaitLimits(t *testing.T) {
 	within(t, first).want(http.StatusCreated)
 }
 
+// room reports whether there is room for another waiter of the key.
+func room(waiters *httponce.Waiters, name string) bool {
+	look := func(context.Context) (bool, error) { return true, nil }
+	honoured, _ := waiters.Wait(context.Background(), keyOf(name), look)
+	return honoured
+}
+
 func keyOf(name string) onlyonce.Key { return onlyonce.Key{Account: "A", Name: name} }
 
 // TestWaiterWhoseClientIsGone stops waiting, which makes room for others.
@@ -153,7 +160,7 @@ func TestWaiterWhoseClientIsGone(t *testing.T) {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		for ctx.Err() == nil { // it may find the place taken by a look of room
+		for ctx.Err() == nil { // it may find the place taken by a look for room
 			request, err := waiting(pay("K", body1), "30").request(ctx, w.url)
 			if err != nil {
 				return
@@ -163,14 +170,10 @@ func TestWaiterWhoseClientIsGone(t *testing.T) {
 			}
 		}
 	}()
-	room := func() bool {
-		honoured, _ := waiters.Wait(t.Context(), keyOf("K"), func(context.Context) (bool, error) { return true, nil })
-		return honoured
-	}
-	until(t, func() bool { return !room() })
+	until(t, func() bool { return !room(waiters, "K") })
 	hangUp()
 	within(t, gone)
-	until(t, room)
+	until(t, func() bool { return room(waiters, "K") })
 	w.open(g)
 	within(t, first).want(http.StatusCreated)
 }
@@ -200,11 +203,20 @@ func TestWaitersHoldNoConnection(t *testing.T) {
 
 // TestWaitTakesOver: a waiter runs what its owner has abandoned.
 func TestWaitTakesOver(t *testing.T) {
-	w := newWorld(t, setup{})
+	waiters := &httponce.Waiters{MaxPerKey: 1}
+	w := newWorld(t, setup{server: server.Options{Waiters: waiters}})
 	g := w.hold()
 	first := w.later(pay("K", body1))
 	within(t, g.arrived)
-	waiter := w.later(waiting(pay("K", body1), "2"))
+	waiter := make(chan reply, 1)
+	go func() {
+		r := w.send(waiting(pay("K", body1), "2"))
+		for r.status == http.StatusConflict && r.applied() == "" { // it found the place taken by a look for room
+			r = w.send(waiting(pay("K", body1), "2"))
+		}
+		waiter <- r
+	}()
+	until(t, func() bool { return !room(waiters, "K") })
 	w.skew.Add(int64(time.Minute)) // the lease is over, the owner still hangs
 	if p := within(t, waiter).want(http.StatusAccepted); p.State != "pending_unknown" {
 		t.Errorf("the state is %s", p.State)
