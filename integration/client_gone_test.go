@@ -10,7 +10,7 @@ import (
 func TestClientHangsUp(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	s := h.serve()
+	s := h.serve(unhurried()...)
 	g := newGate()
 	h.proxy.does(func(p *passage) {
 		p.hold(g)
@@ -57,7 +57,7 @@ func TestClientsHangUpAtOnce(t *testing.T) {
 func TestResentByAnIngress(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	s := h.serve("--provider-timeout", "10s", "--lease", "20s")
+	s := h.serve(unhurried()...)
 	g := newGate()
 	h.proxy.does(func(p *passage) {
 		p.hold(g)
@@ -110,7 +110,7 @@ func TestNoSendIsHidden(t *testing.T) {
 func TestSlowProviderAndAnImpatientUser(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	s := h.serve("--provider-timeout", "10s", "--lease", "20s")
+	s := h.serve(unhurried()...)
 	r := payment("k-thrice", "42", "tok_slow")
 	ran := 0
 	for _, got := range together(t, []server{s}, repeated(r, 3)) {

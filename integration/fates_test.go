@@ -9,7 +9,7 @@ import (
 )
 
 // young is how long a young unknown may stay one, once the provider is honest.
-const young = 40 * time.Second
+const young = slowness * 40 * time.Second
 
 // fate is what becomes of a charge with a token of the sandbox.
 type fate struct {

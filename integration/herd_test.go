@@ -45,7 +45,7 @@ func TestHerdOfOneIntent(t *testing.T) {
 			h := newHouse(t)
 			var all []server
 			for range servers {
-				all = append(all, h.serve())
+				all = append(all, h.serve(unhurried()...))
 			}
 			r := payment("k-herd", "42", "tok_ok")
 			var won []reply
@@ -84,7 +84,7 @@ func TestHerdOfOneIntent(t *testing.T) {
 func TestHerdOfKeysForOneOrder(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	all := []server{h.serve(), h.serve()}
+	all := []server{h.serve(unhurried()...), h.serve(unhurried()...)}
 	var requests []request
 	for i := range 20 {
 		requests = append(requests, payment(fmt.Sprintf("k-%d", i), "42", "tok_ok"))
@@ -115,7 +115,7 @@ func TestHerdOfKeysForOneOrder(t *testing.T) {
 func TestTwoRefundsAtOnce(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	all := []server{h.serve(), h.serve()}
+	all := []server{h.serve(unhurried()...), h.serve(unhurried()...)}
 	paid := all[0].final(paymentOf("k-pay", "", "tok_ok", 100), patience).object(t)
 	id := paid["id"].(string)
 	requests := []request{refund(id, "k-a", 60), refund(id, "k-b", 60)}

@@ -14,7 +14,7 @@ const (
 	// The timings of brisk, and what a test allows beyond them.
 	lease      = 3 * time.Second
 	sweepEvery = 200 * time.Millisecond
-	slack      = 8 * time.Second // the first looks at an unknown (1, 2, 4 s), and a busy machine
+	slack      = slowness * 8 * time.Second // the first looks at an unknown (1, 2, 4 s), and a busy machine
 )
 
 // brisk are timings that let a test see a lease lapse.
@@ -22,6 +22,10 @@ func brisk() []string {
 	return []string{"--lease", lease.String(), "--provider-timeout", "1s", "--commit-wait", "1s",
 		"--sweep-every", sweepEvery.String(), "--log-level", "debug"}
 }
+
+// unhurried are timings for tests in which nothing may be sent twice only
+// because a machine is slow.
+func unhurried() []string { return []string{"--lease", "30s", "--provider-timeout", "15s"} }
 
 // house is a folder with one database, its provider, and the servers on it.
 type house struct {

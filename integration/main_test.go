@@ -65,7 +65,7 @@ const look = 5 * time.Millisecond
 
 // patience is how long a test waits for what should come at once: long, for a
 // machine that does other things too.
-const patience = 20 * time.Second
+const patience = slowness * 20 * time.Second
 
 // eventually looks again and again until the condition holds. A test never
 // waits a fixed time for something to have happened.

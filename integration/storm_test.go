@@ -13,7 +13,7 @@ const (
 	stormClients = 24
 	stormKills   = 6
 	killEvery    = 7 // sends to the provider
-	stormEnd     = 60 * time.Second
+	stormEnd     = slowness * 60 * time.Second
 )
 
 // A storm: clients pay and give a part back, and go on retrying while their
@@ -24,7 +24,7 @@ func TestCrashStorm(t *testing.T) {
 	h := newHouse(t)
 	var now atomic.Pointer[server]
 	serve := func() {
-		s := h.serve()
+		s := h.serve("--lease", "4s", "--provider-timeout", "2s")
 		now.Store(&s)
 	}
 	kill := make(chan struct{})
