@@ -149,8 +149,8 @@ func TestReviewAfterSevenDays(t *testing.T) {
 	if state != payments.Review || age < 7*24*time.Hour || age > 9*24*time.Hour {
 		t.Errorf("the payment is %s after %v", state, age)
 	}
-	if !strings.Contains(w.log.String(), "level=ERROR") {
-		t.Error("nobody was alarmed")
+	if !strings.Contains(w.log.String(), "level=ERROR") || !w.dispatch(id).next.IsZero() {
+		t.Errorf("nobody was alarmed, or a check is still planned: %v", w.dispatch(id).next)
 	}
 	calls := len(w.fake.seen(""))
 	for range 5 {
@@ -248,4 +248,22 @@ func TestInFlightAndAbandoned(t *testing.T) {
 		t.Errorf("the resolver looked at %d at once", n)
 	}
 	w.checkSettled("k", send)
+}
+
+// TestTwoServersShareTheChecks: what another has looked at since it was listed
+// waits for its next time.
+func TestTwoServersShareTheChecks(t *testing.T) {
+	w := newWorld(t, setup{})
+	other := w.again(setup{})
+	w.always(maybe, unread)
+	id := w.unknown("k")
+	w.clock.reach(w.dispatch(id).next)
+	theirs := 0
+	w.faults.watch = func(string) { // the list is read, the claim is not taken yet
+		w.faults.watch = nil
+		theirs = other.sweep()
+	}
+	if ours := w.sweep(); ours != 0 || theirs != 1 || len(w.fake.seen("")) != 2 {
+		t.Errorf("they looked at %d, we at %d; %d calls", theirs, ours, len(w.fake.seen("")))
+	}
 }
