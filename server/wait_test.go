@@ -9,6 +9,7 @@ import (
 
 	"github.com/onlyonce-go/onlyonce"
 	"github.com/onlyonce-go/onlyonce/httponce"
+	"github.com/onlyonce-go/onlyonce/payments"
 	"github.com/onlyonce-go/onlyonce/server"
 )
 
@@ -208,15 +209,7 @@ func TestWaitTakesOver(t *testing.T) {
 	g := w.hold()
 	first := w.later(pay("K", body1))
 	within(t, g.arrived)
-	waiter := make(chan reply, 1)
-	go func() {
-		r := w.send(waiting(pay("K", body1), "2"))
-		for r.status == http.StatusConflict && r.applied() == "" { // it found the place taken by a look for room
-			r = w.send(waiting(pay("K", body1), "2"))
-		}
-		waiter <- r
-	}()
-	until(t, func() bool { return !room(waiters, "K") })
+	waiter := w.waiter(waiters, "2")
 	w.skew.Add(int64(time.Minute)) // the lease is over, the owner still hangs
 	if p := within(t, waiter).want(http.StatusAccepted); p.State != "pending_unknown" {
 		t.Errorf("the state is %s", p.State)
@@ -229,4 +222,38 @@ func TestWaitTakesOver(t *testing.T) {
 	w.sweep(time.Minute)
 	w.send(pay("K", body1)).want(http.StatusCreated)
 	w.wantMoved("charge 1000 usd")
+}
+
+// waiter sends body1 under the key K and returns once the request waits. The
+// waiters must have one place for each key.
+func (w *world) waiter(waiters *httponce.Waiters, seconds string) <-chan reply {
+	w.t.Helper()
+	done := make(chan reply, 1)
+	go func() {
+		r := w.send(waiting(pay("K", body1), seconds))
+		for r.applied() == "" && r.status != http.StatusCreated && !w.t.Failed() {
+			r = w.send(waiting(pay("K", body1), seconds)) // its place was taken by a look for room
+		}
+		done <- r
+	}()
+	until(w.t, func() bool { return !room(waiters, "K") })
+	return done
+}
+
+// TestStoreGoesAwayMeanwhile: what was known before still holds, and is no 5xx.
+func TestStoreGoesAwayMeanwhile(t *testing.T) {
+	waiters := &httponce.Waiters{MaxPerKey: 1}
+	w := newWorld(t, setup{
+		server: server.Options{Waiters: waiters},
+		provider: func(inner providerOf) providerOf {
+			return answering{inner, payments.Answer{Kind: payments.AnswerMaybe}, nil}
+		},
+	})
+	waiter := w.waiter(waiters, "1")
+	if err := w.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if p := within(t, waiter).want(http.StatusAccepted); p.State != "pending_unknown" {
+		t.Errorf("the state is %s", p.State)
+	}
 }
