@@ -35,8 +35,8 @@ const refundColumns = `SELECT r.account_id, r.id, r.payment_id, r.idempotency_ke
 	WHERE r.account_id = ?`
 
 const dispatchColumns = `SELECT account_id, resource_id, kind, idempotency_key, request_id, provider_instance,
-	provider_key, api_version, amount, currency, provider_id, first_sent_at, sends, ambiguous, reads_only, accepted, checks,
-	absences, unknown_since, next_check_at`
+	provider_key, api_version, amount, currency, provider_id, first_sent_at, sends, ambiguous, reads_only, accepted,
+	checks, absences, unknown_since, next_check_at`
 
 // newStatements fills the holes for one dialect.
 func newStatements(lock string, rebind func(string) string) statements {
