@@ -35,7 +35,7 @@ func TestStoreIsDown(t *testing.T) {
 // TestStoreIsLocked: reads and replays go on, what needs a write is 503, and
 // runs once the lock is gone (case 66).
 func TestStoreIsLocked(t *testing.T) {
-	w := newWorld(t, setup{busyWait: 300 * time.Millisecond})
+	w := newWorld(t, setup{busyWait: time.Second})
 	first := w.send(pay("K", body1))
 	p := first.want(http.StatusCreated)
 	rival := must(sql.Open("sqlite", "file:"+w.file()+"?_txlock=immediate"))(t)

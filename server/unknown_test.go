@@ -11,7 +11,7 @@ import (
 
 // impatient is a world whose provider calls end soon.
 func impatient(t *testing.T) *world {
-	return newWorld(t, setup{providerTimeout: 250 * time.Millisecond})
+	return newWorld(t, setup{providerTimeout: time.Second})
 }
 
 // TestUnknownPayment: whatever the provider does, what is not proved is 202,
