@@ -152,6 +152,21 @@ func (d database) all() string {
 	return out.String()
 }
 
+// free reports whether the file can be written to soon.
+func (d database) free() bool {
+	d.t.Helper()
+	db, err := sql.Open("sqlite", "file:"+d.path+"?_pragma=busy_timeout(200)&_txlock=immediate")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer db.Close()
+	tx, err := db.Begin()
+	if err != nil {
+		return false
+	}
+	return tx.Rollback() == nil
+}
+
 // lock takes the file's write lock and returns what gives it back. Readers go
 // on, writers wait.
 func (d database) lock() (release func()) {

@@ -29,6 +29,20 @@ func (p *process) pause() {
 	})
 }
 
+// pause stops the owner while it does not hold the file's write lock, which on
+// SQLite would stop every other server with it.
+func (h *house) pause(owner server) {
+	h.t.Helper()
+	eventually(h.t, patience, "a pause outside of a sweep's transaction", func() bool {
+		owner.pause()
+		if h.db.free() {
+			return true
+		}
+		owner.resume()
+		return false
+	})
+}
+
 func (p *process) resume() {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
@@ -115,7 +129,7 @@ func pausedBeforeSend(h *house, r request) (server, <-chan reply) {
 	c.shut()
 	answer := owner.sent(r)
 	h.db.claimed(r.key)
-	owner.pause()
+	h.pause(owner)
 	c.open()
 	return owner, answer
 }
@@ -133,7 +147,7 @@ func pausedBeforeAnswer(h *house, r request) (server, <-chan reply) {
 	owner := h.serve()
 	answer := owner.sent(r)
 	g.wait(h.t)
-	owner.pause()
+	h.pause(owner)
 	g.open()
 	h.proxy.settled(h.t)
 	return owner, answer
@@ -155,7 +169,7 @@ func pausedBeforeCommit(h *house, r request) (server, <-chan reply) {
 	eventually(h.t, patience, "the provider's answer in the owner", func() bool {
 		return owner.logged("provider call", "answer=succeeded") > 0
 	})
-	owner.pause()
+	owner.pause() // it can't hold the write lock, which is ours
 	unlock()
 	return owner, answer
 }
