@@ -33,6 +33,7 @@ var problems = []struct {
 	{httponce.MethodNotAllowed("GET", "POST"), "method-not-allowed", 405, "fix", ""},
 	{httponce.TooLarge(64), "too-large", 413, "fix", ""},
 	{httponce.UnsupportedMediaType(), "unsupported-media-type", 415, "fix", ""},
+	{httponce.Misdirected("localhost"), "misdirected", 421, "fix", ""},
 	{httponce.InFlight(0), "in-flight", 409, "same-key", "1"},
 	{httponce.OrderBusy("p1"), "order-busy", 409, "new-key", ""},
 	{httponce.Unresolved(1500 * time.Millisecond), "unresolved", 409, "same-key", "2"},

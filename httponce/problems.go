@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/onlyonce-go/onlyonce"
@@ -105,6 +106,15 @@ func UnsupportedMediaType() *Problem {
 		Status: http.StatusUnsupportedMediaType, Retry: RetryFix,
 		Detail: "Send the body as \"Content-Type: application/json\" in UTF-8, without a Content-Encoding. " +
 			"Nothing was run.",
+	}
+}
+
+// Misdirected: 421, the Host header names none of these hosts, the only ones
+// that are served (RFC 9110, 15.5.20).
+func Misdirected(hosts ...string) *Problem {
+	return &Problem{
+		Type: "misdirected", Title: "Misdirected request", Status: http.StatusMisdirectedRequest, Retry: RetryFix,
+		Detail: "Only these hosts are served here: " + strings.Join(hosts, ", ") + ". Nothing was run.",
 	}
 }
 
