@@ -4,12 +4,13 @@
 // its database file, and above all by the provider's own ledger.
 //
 // TestMain builds the program once; with ONLYONCE_TEST_RACE=1 it has the race
-// detector, which is so slow that -parallel 2 should go with it. Each test has a folder, servers and a provider of its own on free
-// loopback ports. A proxy between the servers and the provider holds, loses,
-// delays and cuts what goes through it, and counts it. Nothing waits a fixed
-// time: a test looks until it sees, or until its patience is over. On other
-// systems than Linux the files *_linux_test.go are left out: they stop
-// processes and read how much memory these take.
+// detector, which is so slow that -parallel 2 should go with it. Each test has
+// a folder, servers and a provider of its own on free loopback ports. A proxy
+// between the servers and the provider holds, loses, delays and cuts what goes
+// through it, and counts it. Nothing waits a fixed time: a test looks until it
+// sees, or until its patience is over. On other systems than Linux the files
+// *_linux_test.go are left out: they stop processes and read how much memory
+// these take.
 //
 // # The map
 //
