@@ -19,8 +19,6 @@ const (
 	// panicAfter is what a client waits after a request that broke off before
 	// anything was run.
 	panicAfter = 5 * time.Second
-
-	misdirected = "misdirected" // the type of the one problem that only a server has
 )
 
 // facts are what the access log says of a request beside what it sees itself.
@@ -82,13 +80,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	defer s.recovered(rec, r)
 	switch {
 	case s.o.WellKnownKeys && !loopbackName(r.Host):
-		p := &httponce.Problem{
-			Type: misdirected, Title: "Misdirected request", Status: http.StatusMisdirectedRequest,
-			Retry: httponce.RetryFix,
-			Detail: "This server's API key is well known, so it serves only the hosts localhost, 127.0.0.1 and [::1]. " +
-				"Nothing was run.",
-		}
-		p.Write(rec)
+		httponce.Misdirected(loopbackNames...).Write(rec)
 	case path.Clean(r.URL.EscapedPath()) != r.URL.EscapedPath():
 		nothingHere(rec, r) // and no redirect, which would turn a POST into another request
 	default:
@@ -139,6 +131,10 @@ func (s *Server) log(r *http.Request, rec *recorder, f *facts, began time.Time) 
 	s.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "request", attrs...)
 }
 
+// loopbackNames are what this machine calls itself; no other machine's page can
+// be reached under them.
+var loopbackNames = []string{"localhost", "127.0.0.1", "[::1]"}
+
 // loopbackName reports whether a Host header names this machine itself.
 func loopbackName(host string) bool {
 	name := host
@@ -148,5 +144,5 @@ func loopbackName(host string) bool {
 			name = "[" + h + "]"
 		}
 	}
-	return slices.Contains([]string{"localhost", "127.0.0.1", "[::1]"}, strings.ToLower(name))
+	return slices.Contains(loopbackNames, strings.ToLower(name))
 }
