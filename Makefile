@@ -8,7 +8,7 @@ RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),yes)
 # Where goroutines share something. The race detector makes SQLite about ten times slower, so what crashes at every
 # statement or fills large tables is left out of this second run; the first has run it.
 RACE_PACKAGES = . ./cmd/... ./httponce/... ./payments/flow/... ./payments/provider/... ./server/... ./sqlstore/...
-RACE_SKIP = ^TestCrashAtEveryStatement$$$$
+RACE_SKIP = ^TestCrashAtEveryStatement$$
 
 .DEFAULT_GOAL := help
 .PHONY: help test lint run demo cover
