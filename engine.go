@@ -257,7 +257,7 @@ func (e *Engine) Advance(ctx context.Context, tx Tx, c Claim) error {
 // replayed and refuses an outcome over 1 MiB with ErrOutcomeTooLarge.
 // ErrFenced: nothing was written, answer from the stored record.
 func (e *Engine) Finish(ctx context.Context, tx Tx, c Claim, o Outcome) error {
-	o, err := o.cleaned()
+	o, err := o.Storable()
 	if err != nil {
 		return err
 	}

@@ -40,9 +40,10 @@ var unsafeHeaders = map[string]bool{
 	"X-Request-Id":        true,
 }
 
-// cleaned returns the outcome as it may be stored: without unsafe headers, and
-// an error that wraps ErrOutcomeTooLarge if it is too large.
-func (o Outcome) cleaned() (Outcome, error) {
+// Storable returns the outcome as it is stored and replayed: without headers
+// that belong to one connection, moment or session. Answer the first request
+// with it too, so that all get the same. An error wraps [ErrOutcomeTooLarge].
+func (o Outcome) Storable() (Outcome, error) {
 	size := len(o.Body)
 	header := make(map[string][]string, len(o.Header))
 	for name, values := range o.Header {

@@ -18,6 +18,9 @@ const (
 type Completer struct {
 	Engine *Engine
 	Tx     Transactor
+	// View runs a function that only reads, for example sqlstore.DB.View, so that
+	// looking for work takes no lock. Default: Tx.InTx.
+	View func(ctx context.Context, work func(ctx context.Context, tx Tx) error) error
 	// Resume goes on from c.Point. It runs with no transaction open, and an
 	// error is logged; the claim then lapses again and the next sweep retries.
 	Resume func(ctx context.Context, c Claim) error
@@ -37,11 +40,7 @@ func (c *Completer) Run(ctx context.Context) error {
 // Sweep makes one pass and returns how many claims it took over and resumed
 // without an error. One claim's error does not stop the others.
 func (c *Completer) Sweep(ctx context.Context) (int, error) {
-	var due []Record
-	err := c.Tx.InTx(ctx, func(ctx context.Context, tx Tx) (err error) {
-		due, err = c.Engine.o.Store.Due(ctx, tx, InProgress, batch(c.Batch))
-		return err
-	})
+	due, err := c.Engine.due(ctx, c.Tx, c.View, InProgress, c.Batch)
 	if err != nil {
 		return 0, fmt.Errorf("list abandoned claims: %w", err)
 	}
@@ -74,9 +73,11 @@ func (c *Completer) Sweep(ctx context.Context) (int, error) {
 type Reaper struct {
 	Engine *Engine
 	Tx     Transactor
-	Every  time.Duration // between sweeps; default 5 s
-	Batch  int           // keys of one transaction; default 100
-	Log    *slog.Logger  // default slog.Default()
+	// View is as in [Completer].
+	View  func(ctx context.Context, work func(ctx context.Context, tx Tx) error) error
+	Every time.Duration // between sweeps; default 5 s
+	Batch int           // keys of one transaction; default 100
+	Log   *slog.Logger  // default slog.Default()
 }
 
 // Run sweeps until ctx is done, then returns nil.
@@ -107,23 +108,33 @@ func (r *Reaper) Sweep(ctx context.Context) (int64, error) {
 }
 
 func (r *Reaper) batch(ctx context.Context, status Status) (n int64, full bool, err error) {
-	var keys []Key
-	err = r.Tx.InTx(ctx, func(ctx context.Context, tx Tx) error {
-		due, err := r.Engine.o.Store.Due(ctx, tx, status, batch(r.Batch))
-		keys = keys[:0] // the transaction may run more than once
-		for _, rec := range due {
-			keys = append(keys, rec.Key)
-		}
-		return err
-	})
-	if err != nil || len(keys) == 0 {
+	due, err := r.Engine.due(ctx, r.Tx, r.View, status, r.Batch)
+	if err != nil || len(due) == 0 {
 		return 0, false, err
+	}
+	keys := make([]Key, len(due))
+	for i, rec := range due {
+		keys[i] = rec.Key
 	}
 	err = r.Tx.InTx(ctx, func(ctx context.Context, tx Tx) (err error) {
 		n, err = r.Engine.o.Store.Reap(ctx, tx, keys, r.Engine.o.Tombstones)
 		return err
 	})
 	return n, len(keys) == batch(r.Batch), err
+}
+
+// due lists rows whose time has come. The list is only a hint: whoever acts on
+// it proves each row again.
+func (e *Engine) due(ctx context.Context, t Transactor,
+	view func(context.Context, func(context.Context, Tx) error) error, status Status, limit int) (due []Record, err error) {
+	if view == nil {
+		view = t.InTx
+	}
+	err = view(ctx, func(ctx context.Context, tx Tx) (err error) {
+		due, err = e.o.Store.Due(ctx, tx, status, batch(limit))
+		return err
+	})
+	return due, err
 }
 
 func batch(n int) int {

@@ -116,6 +116,9 @@ func (s *Store) perform(ctx context.Context, once *onlyonce.Engine, t *native, t
 	if err != nil {
 		return Result{}, err
 	}
+	if outcome, err = outcome.Storable(); err != nil {
+		return Result{}, err
+	}
 	err = once.Finish(ctx, Wrap(tx), *d.Claim, outcome)
 	if errors.Is(err, onlyonce.ErrFenced) || errors.Is(err, sql.ErrTxDone) {
 		t.throwAway()

@@ -83,6 +83,9 @@ func (f engineFlags) build(ctx context.Context, log *slog.Logger, migrate bool,
 	if err := h.refuseForeign(ctx); err != nil {
 		return h, err
 	}
+	if err := h.db.CheckSeal(ctx); err != nil {
+		return h, refuse("%v; set --secret-key-file to the key that they were written with", err)
+	}
 	return h, h.wire(ctx, f, commitWait)
 }
 
@@ -177,10 +180,10 @@ func (h *house) duties(replays *flow.ReplayCounter) []duty {
 
 func (h *house) completer() *onlyonce.Completer {
 	return &onlyonce.Completer{
-		Engine: h.engine, Tx: h.store, Resume: h.flow.Resume, Every: h.sweepEvery, Log: h.log,
+		Engine: h.engine, Tx: h.store, View: h.store.View, Resume: h.flow.Resume, Every: h.sweepEvery, Log: h.log,
 	}
 }
 
 func (h *house) reaper() *onlyonce.Reaper {
-	return &onlyonce.Reaper{Engine: h.engine, Tx: h.store, Every: h.sweepEvery, Log: h.log}
+	return &onlyonce.Reaper{Engine: h.engine, Tx: h.store, View: h.store.View, Every: h.sweepEvery, Log: h.log}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -165,6 +166,22 @@ func TestUnfinishedWorkOfAnotherProviderIsRefused(t *testing.T) {
 		"1 payment or refund")
 	says(t, command(t, "sweep", "--db", file, "--json").must(t, exitOK).stdout, `"resumed":0`)
 	serving(t, file)
+}
+
+// Without their key the requests of unfinished work could never be sent again.
+func TestUnfinishedWorkUnderAnotherSecretKeyIsRefused(t *testing.T) {
+	file, key := newDB(t), filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte(strings.Repeat("k", secretKeyBytes)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serving(t, file, "--provider-timeout", "100ms", "--secret-key-file", key)
+	if code, answer := charge(t, s.base, wellKnownKey, "k", "tok_error_lost"); code != http.StatusAccepted {
+		t.Fatalf("%d %v", code, answer)
+	}
+	s.end(t)
+	r := command(t, "serve", "--db", file, "--listen", freeAddress(t)).must(t, exitUsage)
+	says(t, r.stderr, "1 unfinished request", "--secret-key-file")
+	serving(t, file, "--secret-key-file", key)
 }
 
 // A signal stops the listening at once; the request that runs is answered.

@@ -51,6 +51,9 @@ func (d *DB) Commit(ctx context.Context, p Phase) error {
 }
 
 func (d *DB) run(ctx context.Context, tx onlyonce.Tx, p Phase) error {
+	if p.Begun != nil {
+		p.Begun()
+	}
 	have, err := d.load(ctx, tx, p.Want)
 	if err != nil {
 		return err

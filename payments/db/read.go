@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"fmt"
@@ -265,6 +266,36 @@ func (d *DB) Unfinished(ctx context.Context) (counts map[string]int, err error) 
 		}, d.q.unfinished)
 	})
 	return counts, err
+}
+
+// CheckSeal opens the request of every unfinished dispatch, one at a time. An
+// error names how many can't be opened: with this secret key they could never
+// be sent again.
+func (d *DB) CheckSeal(ctx context.Context) error {
+	var failed int
+	var first error
+	err := d.store.View(ctx, func(ctx context.Context, tx onlyonce.Tx) error {
+		failed, first = 0, nil
+		return each(ctx, tx, func(rows onlyonce.Rows) error {
+			var id string
+			var sealed []byte
+			if err := rows.Scan(&id, &sealed); err != nil {
+				return err
+			}
+			if _, err := d.seal.Open(sealed); err != nil {
+				failed++
+				first = cmp.Or(first, fmt.Errorf("%s: %w", id, err))
+			}
+			return nil
+		}, d.q.sealed)
+	})
+	if err != nil {
+		return fmt.Errorf("check the secret columns: %w", err)
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d unfinished request(s) can't be opened, the first is of %w", failed, first)
+	}
+	return nil
 }
 
 // Replays returns how often a resource's outcome was replayed, and when last.

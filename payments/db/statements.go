@@ -11,7 +11,7 @@ type statements struct {
 	refund, refundLocked, insertRefund, updateRefund                     string
 	dispatch, insertDispatch, updateDispatch                             string
 	generation, insertEvent, events                                      string
-	dueDispatches, nextCheck, unfinished                                 string
+	dueDispatches, nextCheck, unfinished, sealed                         string
 	replays, insertReplays, addReplays                                   string
 }
 
@@ -92,6 +92,8 @@ func newStatements(lock string, rebind func(string) string) statements {
 			WHERE next_check_at > 0 AND provider_instance = ?`),
 		unfinished: text(`SELECT provider_instance, COUNT(*) FROM dispatches WHERE request IS NOT NULL
 			GROUP BY provider_instance`),
+
+		sealed: text(`SELECT resource_id, request FROM dispatches WHERE request IS NOT NULL`),
 
 		replays: text(`SELECT replays, last_replayed_at FROM replays WHERE account_id = ? AND resource_id = ?`),
 		insertReplays: text(`INSERT INTO replays (account_id, resource_id, replays, last_replayed_at)

@@ -88,6 +88,9 @@ func (c Changes) empty() bool {
 // Phase is one transaction of the flow.
 type Phase struct {
 	Want Want
+	// Begun, if set, is called when a transaction has begun, before its first
+	// statement: whatever it reads of a clock is older than the claim's lease.
+	Begun func()
 	// Decide is pure: it may run again with fresh rows after a lost race. An
 	// error rolls everything back and reaches the caller as it is.
 	Decide func(Have) (Changes, error)

@@ -45,16 +45,15 @@ func (f *Flow) run(ctx context.Context, in onlyonce.Intent, want db.Want, accept
 	if a, _, err := f.Look(ctx, in); err != nil || a.set() {
 		return a, err // a replay is one read and takes no lock
 	}
-	sendBy := f.sendBy() // before phase 1 commits: whoever is paused from here on does not send
 	begun, a, err := f.begin(ctx, in, want, accept)
 	if err != nil || a.set() {
 		return a, err
 	}
-	answer := f.execute(ctx, begun.dispatch, sendBy)
+	answer := f.execute(ctx, begun)
 	return f.conclude(ctx, begun, answer, byAPI), nil
 }
 
-// sendBy is the last moment at which a request that begins now may write its
+// sendBy is the last moment at which a claim that is made now may write its
 // first byte to the provider. Its claim's lease begins later than now, so the
 // call, and a commit after it, end before anybody may take the claim over.
 func (f *Flow) sendBy() time.Time {
@@ -66,6 +65,7 @@ type work struct {
 	claim    onlyonce.Claim
 	payment  *payments.Payment // for a refund: the payment it belongs to
 	refund   *payments.Refund
+	sendBy   time.Time         // whoever is paused past it does not send
 	dispatch payments.Dispatch // Ambiguous is of the attempts before this one
 }
 
@@ -73,7 +73,9 @@ type work struct {
 func (f *Flow) begin(ctx context.Context, in onlyonce.Intent, want db.Want, accept accept) (work, Answer, error) {
 	var w work
 	var end *Answer
-	err := f.o.DB.Commit(ctx, db.Phase{Want: want, Decide: func(h db.Have) (c db.Changes, err error) {
+	var sendBy time.Time
+	begun := func() { sendBy = f.sendBy() }
+	err := f.o.DB.Commit(ctx, db.Phase{Want: want, Begun: begun, Decide: func(h db.Have) (c db.Changes, err error) {
 		w, end = work{}, nil
 		switch {
 		case h.KeyError != nil || h.Decision.Outcome != nil:
@@ -89,7 +91,7 @@ func (f *Flow) begin(ctx context.Context, in onlyonce.Intent, want db.Want, acce
 		}
 		c, end, err = accept(h)
 		if end == nil && err == nil {
-			w = work{claim: *c.Key.Advance, payment: c.Payment, refund: c.Refund, dispatch: *c.Dispatch}
+			w = work{sendBy: sendBy, claim: *c.Key.Advance, payment: c.Payment, refund: c.Refund, dispatch: *c.Dispatch}
 		}
 		return c, err
 	}})
@@ -122,9 +124,9 @@ func (f *Flow) ended(ctx context.Context, key onlyonce.Key, a Answer) {
 }
 
 // execute is the provider call. No transaction is open.
-func (f *Flow) execute(ctx context.Context, d payments.Dispatch, sendBy time.Time) payments.Answer {
+func (f *Flow) execute(ctx context.Context, w work) payments.Answer {
 	return f.ask(ctx, payments.AnswerMaybe, func(ctx context.Context) payments.Answer {
-		return f.o.Provider.Execute(ctx, d, sendBy)
+		return f.o.Provider.Execute(ctx, w.dispatch, w.sendBy)
 	})
 }
 
@@ -153,7 +155,7 @@ func (f *Flow) render(ctx context.Context, r Result) (o onlyonce.Outcome, err er
 			err = errors.New("the renderer panicked")
 		}
 	}()
-	return f.o.Render(r), nil
+	return f.o.Render(r).Storable() // the first answer is the replays' answer
 }
 
 // conclude is phase 2. The provider may have acted, so it never returns an

@@ -123,7 +123,6 @@ func (f *Flow) wakeResolver() {
 // one, asks the provider with no transaction open, and concludes. It reports
 // whether the unknown was its to look at.
 func (f *Flow) check(ctx context.Context, due payments.Dispatch) (bool, error) {
-	sendBy := f.sendBy()
 	w, step, err := f.beginCheck(ctx, due)
 	if errors.Is(err, onlyonce.ErrInFlight) || errors.Is(err, errSettled) {
 		return false, nil
@@ -138,7 +137,7 @@ func (f *Flow) check(ctx context.Context, due payments.Dispatch) (bool, error) {
 	case payments.StepFind:
 		a = f.lookUp(ctx, w.dispatch, f.o.Provider.Find)
 	default:
-		a = f.execute(ctx, w.dispatch, sendBy)
+		a = f.execute(ctx, w)
 	}
 	f.conclude(ctx, w, a, byQuery)
 	return true, nil
@@ -158,14 +157,16 @@ func (f *Flow) beginCheck(ctx context.Context, due payments.Dispatch) (w work, s
 	if due.Kind == payments.KindRefund {
 		want.PaymentID, want.RefundID = "", due.Resource
 	}
-	err = f.o.DB.Commit(ctx, db.Phase{Want: want, Decide: func(h db.Have) (db.Changes, error) {
+	var sendBy time.Time
+	begun := func() { sendBy = f.sendBy() }
+	err = f.o.DB.Commit(ctx, db.Phase{Want: want, Begun: begun, Decide: func(h db.Have) (db.Changes, error) {
 		s := open(h)
 		if *s.state() != payments.PendingUnknown || h.Now.Before(h.Dispatch.NextCheckAt) {
 			return db.Changes{}, errSettled
 		}
 		step = h.Dispatch.NextStep(h.Now, f.facts)
 		planned := h.Dispatch.Plan(step, h.Now, f.facts)
-		w = work{claim: *h.Claim, payment: h.Payment, refund: h.Refund, dispatch: planned}
+		w = work{sendBy: sendBy, claim: *h.Claim, payment: h.Payment, refund: h.Refund, dispatch: planned}
 		if step == payments.StepResend {
 			s.event(payments.EventSent, fmt.Sprintf("send %d, same bytes, same provider key", planned.Sends))
 			// If we die before the answer is stored, this send may have acted.
