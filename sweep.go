@@ -126,7 +126,8 @@ func (r *Reaper) batch(ctx context.Context, status Status) (n int64, full bool, 
 // due lists rows whose time has come. The list is only a hint: whoever acts on
 // it proves each row again.
 func (e *Engine) due(ctx context.Context, t Transactor,
-	view func(context.Context, func(context.Context, Tx) error) error, status Status, limit int) (due []Record, err error) {
+	view func(context.Context, func(context.Context, Tx) error) error, status Status, limit int,
+) (due []Record, err error) {
 	if view == nil {
 		view = t.InTx
 	}
