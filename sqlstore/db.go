@@ -65,8 +65,8 @@ func (o Options) withDefaults() Options {
 
 // DB is a database that this package opened. It is safe for concurrent use.
 type DB struct {
-	store           *Store
-	writer, readers *sql.DB
+	store *Store
+	handles
 }
 
 var _ onlyonce.Transactor = (*DB)(nil)
@@ -89,11 +89,11 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	store := New(d, o)
 	ctx, cancel := context.WithTimeout(ctx, store.o.BusyWait)
 	defer cancel()
-	writer, readers, err := d.open(ctx, path, store.o)
+	h, err := d.open(ctx, path, store.o)
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", d.classed(err))
 	}
-	return &DB{store: store, writer: writer, readers: readers}, nil
+	return &DB{store, h}, nil
 }
 
 // Store returns the store of the keys in this database.
@@ -113,10 +113,33 @@ func (d *DB) Ping(ctx context.Context) error {
 	})
 }
 
+// Upkeep tidies up what the engine leaves behind, and is to be run about once a
+// minute: on SQLite it empties the write-ahead log, in which overwritten
+// secrets live on until then. It waits for a turn like any writer.
+func (d *DB) Upkeep(ctx context.Context) error {
+	text := d.store.d.upkeep
+	if text == "" {
+		return nil
+	}
+	wait, cancel := context.WithTimeout(ctx, d.store.o.BusyWait)
+	defer cancel()
+	if err := d.store.turns.enter(wait); err != nil {
+		return err
+	}
+	defer d.store.turns.leave()
+	if _, err := d.writer.ExecContext(wait, text); err != nil {
+		return d.store.d.unreached(wait, "tidy up", err)
+	}
+	return nil
+}
+
 // View runs a function on a snapshot that it can only read. It never waits
 // for a writer. ErrUnavailable and ErrBusy mean what they say; every other
 // error is the function's own.
 func (d *DB) View(ctx context.Context, work func(ctx context.Context, tx onlyonce.Tx) error) error {
+	if err := d.present(); err != nil {
+		return err
+	}
 	wait, cancel := context.WithTimeout(ctx, d.store.o.BusyWait)
 	defer cancel()
 	conn, err := d.readers.Conn(wait)

@@ -46,7 +46,14 @@ type Dialect struct {
 	sql                     statements
 	schema                  schemaStatements
 	goose                   goose.Dialect
-	open                    func(ctx context.Context, path string, o Options) (writer, readers *sql.DB, err error)
+	upkeep                  string // run now and then, outside of a transaction; empty: nothing to do
+	open                    func(ctx context.Context, path string, o Options) (handles, error)
+}
+
+// handles are a database as a dialect opened it.
+type handles struct {
+	writer, readers *sql.DB
+	present         func() error // says that the database is not the one that was opened any more
 }
 
 // statements are the engine's statements on its keys, one for each verb of

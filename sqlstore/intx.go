@@ -47,6 +47,9 @@ func (d *DB) attempt(ctx context.Context, work func(ctx context.Context, tx only
 // BusyWait.
 func (d *DB) begin(ctx context.Context) (*sql.Conn, error) {
 	s := d.store
+	if err := d.present(); err != nil {
+		return nil, err
+	}
 	wait, cancel := context.WithTimeout(ctx, s.o.BusyWait)
 	defer cancel()
 	if err := s.turns.enter(wait); err != nil {

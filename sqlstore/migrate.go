@@ -18,7 +18,7 @@ import (
 const (
 	// migrationLease outlives any one migration on a table of ordinary size; it
 	// is renewed before each.
-	migrationLease = time.Minute
+	migrationLease = 30 * time.Second
 	migrationWait  = 3 * time.Minute        // for other processes' migrations: a dead one's lease and then its work
 	migrationPause = 100 * time.Millisecond // between looks at another process's lease
 )
@@ -76,6 +76,11 @@ func (d *DB) provider(m Migrations) (*goose.Provider, error) {
 // once: one works, under a lease that is a row in a table, and the others wait
 // and find nothing left to do. ErrSchemaNew: nothing was changed.
 func (d *DB) Migrate(ctx context.Context, sets ...Migrations) (applied int, err error) {
+	// Most starts find nothing to do, and a start must not wait for the lease of
+	// another one that was killed.
+	if err := d.CheckSchema(ctx, sets...); !errors.Is(err, ErrSchemaOld) {
+		return 0, err
+	}
 	for _, text := range d.store.d.schema.create {
 		err := d.InTx(ctx, func(ctx context.Context, tx onlyonce.Tx) error {
 			_, err := tx.Exec(ctx, text)
@@ -130,7 +135,11 @@ func (d *DB) migrateSet(ctx context.Context, m Migrations, owner string) (applie
 func (d *DB) waitLease(ctx context.Context, owner string) error {
 	ctx, cancel := context.WithTimeout(ctx, migrationWait)
 	defer cancel()
-	for {
+	for looks := 0; ; looks++ {
+		if looks == 1 {
+			d.store.o.Log.WarnContext(ctx, "waiting for another process that migrates the database, or for its lease to lapse",
+				"lease", migrationLease)
+		}
 		held, err := d.takeLease(ctx, owner)
 		if held || err != nil && !errors.Is(err, ErrBusy) {
 			return err

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -53,6 +54,7 @@ func SQLite() Dialect {
 		commit:     "COMMIT",
 		rollback:   "ROLLBACK",
 		settings:   sqliteSettings,
+		upkeep:     "PRAGMA wal_checkpoint(TRUNCATE)",
 		sql:        sqliteStatements(),
 		schema:     sqliteSchema(),
 		goose:      goose.DialectSQLite3,
@@ -93,25 +95,48 @@ func sqliteUnavailable(err error) bool {
 }
 
 // sqliteOpen opens one handle that writes, with one connection, and one that
-// reads: in WAL mode readers and the writer never wait for each other.
-func sqliteOpen(ctx context.Context, path string, o Options) (writer, readers *sql.DB, err error) {
+// reads: in WAL mode readers and the writer never wait for each other. What is
+// deleted or blanked is overwritten with zeros (secure_delete), because a card
+// token must not stay in the file's free space.
+func sqliteOpen(ctx context.Context, path string, o Options) (h handles, err error) {
 	path, err = sqlitePath(path)
 	if err != nil {
-		return nil, nil, err
+		return h, err
 	}
-	pragmas := fmt.Sprintf("?_pragma=busy_timeout(%d)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)",
-		o.BusyWait/time.Millisecond)
-	if writer, err = sqliteHandle(path+pragmas+"&_txlock=immediate", 1, o); err != nil {
-		return nil, nil, err
+	pragmas := fmt.Sprintf("?_pragma=busy_timeout(%d)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"+
+		"&_pragma=secure_delete(ON)", o.BusyWait/time.Millisecond)
+	if h.writer, err = sqliteHandle(path+pragmas+"&_txlock=immediate", 1, o); err != nil {
+		return h, err
 	}
 	// The writer comes first: it makes the file and turns it to WAL.
-	if err = sqliteReach(ctx, writer); err != nil {
-		return nil, nil, errors.Join(err, writer.Close())
+	if err = sqliteReach(ctx, h.writer); err != nil {
+		return h, errors.Join(err, h.writer.Close())
 	}
-	if readers, err = sqliteHandle(path+pragmas+"&_query_only=1", o.Readers, o); err != nil {
-		return nil, nil, errors.Join(err, writer.Close())
+	if h.present, err = sqlitePresent(path); err != nil {
+		return h, errors.Join(err, h.writer.Close())
 	}
-	return writer, readers, nil
+	if h.readers, err = sqliteHandle(path+pragmas+"&_query_only=1", o.Readers, o); err != nil {
+		return h, errors.Join(err, h.writer.Close())
+	}
+	return h, nil
+}
+
+// sqlitePresent returns a check that the file under this name is still the one
+// that was opened. A file that was moved, removed or replaced goes on taking
+// commits that the next start would never see.
+func sqlitePresent(path string) (func() error, error) {
+	opened, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		now, err := os.Stat(path)
+		if err != nil || !os.SameFile(opened, now) {
+			return fmt.Errorf("%w: %s was moved, removed or replaced while it was open: put it back, or start again",
+				ErrUnavailable, path)
+		}
+		return nil
+	}, nil
 }
 
 // sqlitePath refuses what would open another database than the one named.
