@@ -3,6 +3,7 @@ package onlyonce
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 )
 
@@ -68,6 +69,9 @@ func NewFingerprint(parts ...[]byte) Fingerprint {
 	sum := digest(parts)
 	return Fingerprint(append([]byte{fingerprintVersion}, sum[:]...))
 }
+
+// String is the fingerprint in hexadecimal, for people.
+func (f Fingerprint) String() string { return hex.EncodeToString([]byte(f)) }
 
 // Known reports whether this release can compare the fingerprint. One that it
 // can't must not be answered with a mismatch: see [ErrFingerprintVersion].

@@ -6,8 +6,7 @@ import (
 )
 
 // Tx is what the engine needs of a transaction that someone else began and
-// someone else ends. sqlstore.Wrap and pgxstore.Wrap make one from a native
-// transaction.
+// someone else ends. sqlstore.Wrap makes one from a *sql.Tx.
 type Tx interface {
 	// Exec runs a statement and returns the number of rows that it hit.
 	Exec(ctx context.Context, query string, args ...any) (rows int64, err error)

@@ -69,7 +69,8 @@ func (o Object) Decode(body []byte) (Values, error) {
 		}
 	}
 	if len(d.errs) > 0 {
-		return Values{}, InvalidRequest("The request is not valid; nothing was run and its key is not spent.", d.errs...)
+		return Values{}, InvalidRequest("The request is not valid, and nothing was run by it. Correct it; "+
+			"what its key has been used for stands.", d.errs...)
 	}
 	return d.Values, nil
 }
@@ -160,7 +161,7 @@ func (d *decoding) field(at jsontext.Pointer, name string, value jsontext.Value)
 	case !ok:
 		d.fail(at, "is not a member of this request")
 	case value.Kind() == 'n':
-		d.fail(at, "must not be null: leave it out instead")
+		d.fail(at, nullFault(f))
 	case f.Kind == Text:
 		d.text(at, f, value)
 	case f.Kind == Int:
@@ -170,6 +171,13 @@ func (d *decoding) field(at jsontext.Pointer, name string, value jsontext.Value)
 	default:
 		panic(fmt.Sprintf("httponce: the field %q has no kind", f.Name))
 	}
+}
+
+func nullFault(f Field) string {
+	if f.Required {
+		return "must not be null"
+	}
+	return "must not be null: leave it out instead"
 }
 
 func (d *decoding) text(at jsontext.Pointer, f Field, value jsontext.Value) {

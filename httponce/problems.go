@@ -78,7 +78,7 @@ func InsufficientFunds() *Problem {
 func NotFound(what string) *Problem {
 	return &Problem{
 		Type: "not-found", Title: "Not found", Status: http.StatusNotFound, Retry: RetryFix,
-		Detail: "There is no such " + what + " in this account. Correct the request; its key is not spent.",
+		Detail: "There is no such " + what + " in this account. Nothing was run; correct the request.",
 	}
 }
 
@@ -155,7 +155,7 @@ func Unresolved(after time.Duration) *Problem {
 // KeyExpired: 409, the key's response is no longer kept; resource names what
 // it made, "" if that is not known.
 func KeyExpired(resource string) *Problem {
-	made := "Look at what it made"
+	made := "Look at what came of it"
 	if resource != "" {
 		made = fmt.Sprintf("It made %s: look at that", resource)
 	}

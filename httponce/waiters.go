@@ -25,9 +25,10 @@ type Waiters struct {
 	Max       int // waiters in all; default 1000
 	MaxPerKey int // waiters of one key; default 10
 
-	mu    sync.Mutex
-	total int
-	keys  map[onlyonce.Key]*waiting
+	mu     sync.Mutex
+	total  int
+	keys   map[onlyonce.Key]*waiting
+	closed chan struct{} // made by the first Wait or Close
 }
 
 // waiting is who waits for one key.
@@ -64,6 +65,8 @@ func (w *Waiters) Wait(
 		select {
 		case <-ctx.Done():
 			return true, nil
+		case <-w.end():
+			return true, nil
 		case <-wake:
 		case <-timer.C:
 			pause = min(pause*3/2, lastPoll)
@@ -81,6 +84,28 @@ func (w *Waiters) Wake(key onlyonce.Key) {
 		close(k.wake)
 		k.wake = make(chan struct{})
 	}
+}
+
+// Close ends every wait, now and from now on, like the end of its ctx: the
+// server is about to stop, and whoever waits is answered what is known now.
+func (w *Waiters) Close() {
+	end := w.end()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-end:
+	default:
+		close(w.closed)
+	}
+}
+
+func (w *Waiters) end() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed == nil {
+		w.closed = make(chan struct{})
+	}
+	return w.closed
 }
 
 func (w *Waiters) enter(key onlyonce.Key) bool {

@@ -141,3 +141,24 @@ func TestWaitersAreBounded(t *testing.T) {
 		all.Wait()
 	})
 }
+
+func TestCloseEndsEveryWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w httponce.Waiters
+		key := onlyonce.Key{Account: "17", Name: "k"}
+		ended := make(chan bool)
+		go func() {
+			honoured, err := w.Wait(t.Context(), key, never)
+			ended <- honoured && err == nil
+		}()
+		synctest.Wait()
+		w.Close()
+		w.Close() // twice is once
+		if !<-ended {
+			t.Error("the wait did not end like the end of its context")
+		}
+		if honoured, err := w.Wait(t.Context(), key, never); !honoured || err != nil {
+			t.Errorf("a wait after Close: %v, %v", honoured, err)
+		}
+	})
+}

@@ -27,6 +27,11 @@ type engineFlags struct {
 	timingFlags   `group:"timing"`
 }
 
+const (
+	maxBusyWait = 5 * time.Second // longer than any commit takes on a disk that works
+	upkeepEvery = time.Minute
+)
+
 // house is everything that moves payments, wired.
 type house struct {
 	store    *sqlstore.DB
@@ -52,6 +57,10 @@ func (f engineFlags) build(ctx context.Context, log *slog.Logger, migrate bool,
 	}
 	if err := f.providerFlags.check(); err != nil {
 		return nil, err
+	}
+	if box := sandboxPath(f.SandboxDB, f.storeFlags); f.Provider == providerSandbox && sameFile(box, f.path()) {
+		return nil, refuse("--sandbox-db %s is the database itself: the sandbox plays another company's machine, "+
+			"give it a file of its own", box)
 	}
 	seal, err := f.sealer()
 	if err != nil {
@@ -110,9 +119,11 @@ func (h *house) wire(ctx context.Context, f engineFlags, commitWait time.Duratio
 func openSchema(ctx context.Context, f storeFlags, commitWait time.Duration, migrate bool, log *slog.Logger) (
 	*sqlstore.DB, error,
 ) {
-	store, err := sqlstore.Open(ctx, f.DB, sqlstore.Options{CommitWait: commitWait, Log: log})
+	// Waiting for a turn is a part of the wait for a commit, so it is bounded by it too.
+	busyWait := min(commitWait, maxBusyWait)
+	store, err := sqlstore.Open(ctx, f.DB, sqlstore.Options{CommitWait: commitWait, BusyWait: busyWait, Log: log})
 	if err != nil {
-		return nil, fmt.Errorf("--db %s: %w", f.shown(), err)
+		return nil, fmt.Errorf("--db %s: %w%s", f.shown(), err, fileCure("--db", f.path()))
 	}
 	if !migrate {
 		err = store.CheckSchema(ctx, schema()...)
@@ -175,12 +186,29 @@ func (h *house) duties(replays *flow.ReplayCounter) []duty {
 		{"completer", h.completer().Run},
 		{"reaper", h.reaper().Run},
 		{"replay counter", replays.Run},
+		{"upkeep", h.upkeep},
 	}
 }
 
 func (h *house) completer() *onlyonce.Completer {
 	return &onlyonce.Completer{
 		Engine: h.engine, Tx: h.store, View: h.store.View, Resume: h.flow.Resume, Every: h.sweepEvery, Log: h.log,
+	}
+}
+
+// upkeep tidies the database up once a minute.
+func (h *house) upkeep(ctx context.Context) error {
+	ticker := time.NewTicker(upkeepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if err := h.store.Upkeep(ctx); err != nil && ctx.Err() == nil {
+			h.log.WarnContext(ctx, "could not tidy up the database", "err", err)
+		}
 	}
 }
 

@@ -72,8 +72,8 @@ func (f timingFlags) check() (commitWait time.Duration, err error) {
 	case f.Retention < minRetention && !f.UnsafeRetention:
 		return 0, refuse("--retention is %v: a retry that comes later would not get its answer back; "+
 			"set at least 24h, or add --unsafe-retention if that is meant", f.Retention)
-	case f.Retention < 0:
-		return 0, refuse("--retention is %v: it must not be negative; set at least 24h", f.Retention)
+	case f.Retention <= 0:
+		return 0, refuse("--retention is %v: it must be longer than nothing; set at least 24h", f.Retention)
 	case f.Tombstones < 0:
 		return 0, refuse("--tombstones is %v: it must not be negative; 0 means none", f.Tombstones)
 	}
@@ -156,6 +156,16 @@ func (b *byteSize) UnmarshalText(text []byte) error {
 // maxBodyBytes bounds --max-body: a body is held in memory while it is
 // compared, and one outcome may keep 1 MiB at most.
 const maxBodyBytes = 16 << 20
+
+// sameFile reports whether two paths name one file.
+func sameFile(a, b string) bool {
+	if filepath.Clean(a) == filepath.Clean(b) {
+		return true
+	}
+	one, errA := os.Stat(a)
+	other, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(one, other)
+}
 
 // sandboxPath is where the sandbox keeps its own file: beside the database.
 func sandboxPath(flag string, store storeFlags) string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/onlyonce-go/onlyonce"
 	"github.com/onlyonce-go/onlyonce/payments/db"
@@ -37,13 +38,30 @@ func (p *program) openExisting(f storeFlags) (*opened, error) {
 	}
 	store, err := sqlstore.Open(p.ctx, f.DB, sqlstore.Options{})
 	if err != nil {
-		return nil, fmt.Errorf("--db %s: %w", f.shown(), err)
+		return nil, fmt.Errorf("--db %s: %w%s", f.shown(), err, fileCure("--db", f.path()))
 	}
 	o, err := look(p.ctx, store)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--db %s: %w", f.shown(), err), store.Close())
 	}
 	return o, nil
+}
+
+// fileCure says what to do about a file that could not be opened, "" if it is
+// not a file.
+func fileCure(flag, path string) string {
+	if path == "" {
+		return ""
+	}
+	info, err := os.Stat(path)
+	_, errFolder := os.Stat(filepath.Dir(path))
+	switch {
+	case err == nil && info.IsDir():
+		return ": it is a folder; name a file in it"
+	case errFolder != nil:
+		return ": its folder is not there; make it first, or name another file with " + flag
+	}
+	return ": it must be an SQLite file, or a new one, that this user may read and write; name another with " + flag
 }
 
 func look(ctx context.Context, store *sqlstore.DB) (*opened, error) {

@@ -95,7 +95,7 @@ func (f providerFlags) openProvider(ctx context.Context, store storeFlags, timeo
 	path := sandboxPath(f.SandboxDB, store)
 	box, err := sandbox.Open(ctx, sandbox.Options{Path: path, KeyWindow: f.SandboxKeyWindow, Log: log})
 	if err != nil {
-		return nil, fmt.Errorf("--sandbox-db %s: %w", path, err)
+		return nil, fmt.Errorf("--sandbox-db %s: %w%s", path, err, fileCure("--sandbox-db", path))
 	}
 	listener, err := listenLoopback(ctx)
 	if err != nil {

@@ -31,6 +31,7 @@ func timingRefusals() []refusal {
 		},
 		{"sweep never", []string{"--sweep-every", "0s"}, []string{"--sweep-every is 0s", "for example"}},
 		{"retention short", []string{"--retention", "23h"}, []string{"--retention is 23h", "24h", "--unsafe-retention"}},
+		{"retention nothing", []string{"--retention", "0", "--unsafe-retention"}, []string{"--retention is 0s", "24h"}},
 		{"retention negative", []string{"--retention=-1s", "--unsafe-retention"}, []string{"--retention is -1s", "24h"}},
 		{"tombstones negative", []string{"--tombstones=-1s"}, []string{"--tombstones is -1s", "0 means none"}},
 		{
@@ -53,6 +54,10 @@ func otherRefusals() []refusal {
 		{
 			"stripe url for nobody", []string{"--stripe-url", "https://example.org"},
 			[]string{"--stripe-url", "--provider stripe"},
+		},
+		{
+			"sandbox in the database", []string{"--db", "sqlite:same.db", "--sandbox-db", "./same.db"},
+			[]string{"--sandbox-db", "file of its own"},
 		},
 		{"listen without port", []string{"--listen", "127.0.0.1"}, []string{"--listen", "HOST:PORT"}},
 		{"ops without port", []string{"--ops-listen", "8019"}, []string{"--ops-listen", "HOST:PORT"}},
@@ -100,6 +105,26 @@ func TestServeRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestFilesThatCanNotBeOpenedNameTheCure(t *testing.T) {
+	folder := t.TempDir()
+	for name, args := range map[string][]string{
+		"its folder is not there":                 {"--db", "sqlite:" + folder + "/nowhere/at.db"},
+		"it is a folder":                          {"--db", "sqlite:" + folder},
+		"--sandbox-db " + folder + "/no/box.db":   {"--db", newDB(t), "--sandbox-db", folder + "/no/box.db"},
+		"that this user may read and write; name": {"--db", "sqlite:" + textFile(t)},
+	} {
+		says(t, command(t, append([]string{"serve", "--listen", freeAddress(t)}, args...)...).must(t, exitFailed).stderr, name)
+	}
+}
+
+func textFile(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(path, []byte(strings.Repeat("this is no database\n", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func TestSweepRefusesTheSame(t *testing.T) {

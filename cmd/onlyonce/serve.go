@@ -44,9 +44,9 @@ func (serveCmd) example() string {
 }
 
 const (
-	// drainSlack is for requests that wait for their outcome as long as they
-	// may ("Prefer: wait=30"); added to the lease, in which every run ends.
-	drainSlack = 30 * time.Second
+	// drainSlack is for the answers to reach slow clients; added to the lease, in
+	// which every run ends.
+	drainSlack = 10 * time.Second
 
 	opsHeaderTimeout = 5 * time.Second
 )
@@ -118,6 +118,7 @@ func (c *serveCmd) runHouse(p *program, h *house, who *signIns, log *slog.Logger
 		err = context.Cause(ctx)
 	case err = <-failed:
 	}
+	h.waiters.Close() // who waits for an outcome is told what is known, and asks again
 	c.drain(ctx, servers, log)
 	return firstError(err, shift.end())
 }
@@ -206,5 +207,6 @@ func listenError(s listener, err error) error {
 		return fmt.Errorf("%s %s: the system does not let this user listen there: choose a port from 1024 up",
 			s.flag, s.http.Addr)
 	}
-	return fmt.Errorf("%s %s: %w: choose an address of this machine", s.flag, s.http.Addr, err)
+	return fmt.Errorf("%s %s: %w: choose an address of this machine and a port from 1024 to 65535",
+		s.flag, s.http.Addr, err)
 }
