@@ -89,10 +89,12 @@ func (h *Handler) conclude(
 		return h.finish(ctx, c, WithOrigin(o, RequestID(ctx)), false)
 	case free:
 		h.free(ctx, c)
+		h.log(ctx, c.Key, "freed: nothing was done", "attempt", c.Attempt, "status", status)
 	case unknown:
 		h.giveUp(ctx, c)
+		h.o.Log.WarnContext(ctx, "idempotency key left open: its handler proved nothing", "account", c.Key.Account,
+			"key", c.Key.Name, "request", RequestID(ctx), "attempt", c.Attempt, "status", status)
 	}
-	h.log(ctx, c.Key, "left open", "attempt", c.Attempt, "status", status, "nothingDone", nothingDone)
 	return answer{outcome: o}
 }
 

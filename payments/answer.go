@@ -81,8 +81,9 @@ const (
 	// absencesNeeded is how many complete lists must lack an object before it
 	// counts as never made.
 	absencesNeeded = 2
-	// codeNotExecuted is the decline code of an effect whose absence is proved.
-	codeNotExecuted = "not_executed"
+	// CodeNotExecuted is the decline code of an effect whose absence is proved:
+	// nobody declined it, it never ran.
+	CodeNotExecuted = "not_executed"
 )
 
 // Rule applies an answer that came at now: it returns the dispatch as it is
@@ -105,7 +106,7 @@ func (d Dispatch) Rule(a Answer, now time.Time, f Facts) (Dispatch, Ruling) {
 	if a.Kind == AnswerNotFound && d.provesAbsence(now, f) {
 		d.Absences++
 		if d.Absences >= absencesNeeded {
-			ruling.State, a.Code = Failed, codeNotExecuted
+			ruling.State, a.Code = Failed, CodeNotExecuted
 		}
 	}
 	if ruling.State == PendingUnknown && !d.Accepted && now.Sub(d.FirstSentAt) >= reviewAfter {

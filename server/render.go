@@ -138,6 +138,10 @@ func refused(r flow.Refusal) *httponce.Problem {
 	switch r.Kind {
 	case flow.RefusedDeclined:
 		p = httponce.Declined(r.DeclineCode)
+		if r.DeclineCode == payments.CodeNotExecuted {
+			p.Detail = "It is proved that the provider never executed this; no money moved, and nobody declined it. " +
+				"This intent is over. Another try, with the same payment method too, is a new intent and needs a new key."
+		}
 	case flow.RefusedOrderBusy:
 		p = httponce.OrderBusy(r.PaymentID)
 	case flow.RefusedOver:

@@ -221,6 +221,10 @@ func (c accountsRotateCmd) Run(p *program) error {
 		return writeJSON(p.stdout, newKeyLine{Account: c.ID, APIKey: key, OldKeysUntil: unlessZero(until)})
 	}
 	fmt.Fprintf(p.stdout, "account %s\nAPI key %s\n\nIt is shown this once: only its hash is stored. ", c.ID, key)
+	if c.Overlap == 0 {
+		fmt.Fprintf(p.stdout, "%s.\n", plural(n, "older key has ended", "older keys have ended"))
+		return nil
+	}
 	fmt.Fprintf(p.stdout, "%s until %s.\n", plural(n, "older key works", "older keys work"), moment(until))
 	return nil
 }

@@ -51,8 +51,8 @@ const description = "onlyonce makes money move once per intent, however often th
 // sockets comes in. It returns the exit status.
 func run(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) int {
 	p := &program{ctx: ctx, env: env, stdout: stdout, stderr: stderr}
-	if len(args) == 0 {
-		args = []string{"--help"}
+	if len(args) == 1 || len(args) == 0 {
+		args = guessed(args)
 	}
 	parser, err := newParser(p)
 	if err != nil {
@@ -66,6 +66,17 @@ func run(ctx context.Context, args []string, env func(string) (string, bool), st
 		err = usageError{err.Error() + helpHint(err)}
 	}
 	return p.exit(err)
+}
+
+// guessed takes what people type first for what they mean.
+func guessed(args []string) []string {
+	switch {
+	case len(args) == 0 || args[0] == "help":
+		return []string{"--help"}
+	case args[0] == "--version":
+		return []string{"version"}
+	}
+	return args
 }
 
 func newParser(p *program) (*kong.Kong, error) {

@@ -204,3 +204,8 @@ func TestVersion(t *testing.T) {
 		t.Errorf("%+v, %v", b, err)
 	}
 }
+
+func TestWhatPeopleTypeFirst(t *testing.T) {
+	says(t, command(t, "help").must(t, exitOK).stdout, "Usage: onlyonce", "serve")
+	says(t, command(t, "--version").must(t, exitOK).stdout, "onlyonce")
+}

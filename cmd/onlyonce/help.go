@@ -74,7 +74,7 @@ func describeValue(v *kong.Value) string {
 	if text == "" {
 		text = flagHelp[v.Name]
 	}
-	if v.HasDefault && !v.IsBool() {
+	if v.HasDefault && v.Default != "" && !v.IsBool() {
 		text += " Default: " + v.Default + "."
 	}
 	if name := v.Tag.Get("from"); name != "" {

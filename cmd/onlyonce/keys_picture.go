@@ -107,12 +107,16 @@ func (s shownKey) keyBox(p paint) string {
 	if made != "" {
 		point = onlyonce.Dispatched
 	}
+	now := string(rec.Point)
+	if rec.Status != onlyonce.InProgress {
+		now = "–" // where it would be resumed from, if it were not finished
+	}
 	rows := [][]string{
 		{"account_id", rec.Key.Account, rec.Key.Account},
 		{"key", rec.Key.Name, rec.Key.Name},
 		{"body_hash", print, print},
 		{"status", string(onlyonce.InProgress), string(rec.Status)},
-		{"recovery_point", string(point), string(rec.Point)},
+		{"recovery_point", string(point), now},
 		{"attempt", "1", strconv.Itoa(rec.Attempt)},
 		{"lease_until", "set at each step", lease},
 		{"resource", orDash(made), orDash(rec.Resource)},

@@ -115,7 +115,8 @@ func TestFilesThatCanNotBeOpenedNameTheCure(t *testing.T) {
 		"--sandbox-db " + folder + "/no/box.db":   {"--db", newDB(t), "--sandbox-db", folder + "/no/box.db"},
 		"that this user may read and write; name": {"--db", "sqlite:" + textFile(t)},
 	} {
-		says(t, command(t, append([]string{"serve", "--listen", freeAddress(t)}, args...)...).must(t, exitFailed).stderr, name)
+		r := command(t, append([]string{"serve", "--listen", freeAddress(t)}, args...)...).must(t, exitFailed)
+		says(t, r.stderr, name)
 	}
 }
 
