@@ -209,8 +209,9 @@ func TestPausedOwnerIsFenced(t *testing.T) {
 			if now := h.db.all(); now != stored {
 				t.Errorf("the owner has written after its time; before:\n%s\nnow:\n%s", stored, now)
 			}
-			if owner.logged("taken over meanwhile, nothing written") != 1 {
-				t.Error("the owner did not notice that it was fenced")
+			// It is fenced, or its wait for the writer was over before it had a turn.
+			if owner.logged("taken over meanwhile, nothing written")+owner.logged("the answer could not be stored") != 1 {
+				t.Error("the owner did not notice that its time was over")
 			}
 			h.moved("charge 2500")
 			h.checkSends(r.key)

@@ -151,13 +151,13 @@ func TestRecoversBySweep(t *testing.T) {
 	<-answered
 	after()
 	args := append([]string{"sweep", "--json", "--lease", lease.String(), "--provider-timeout", "1s"}, h.provider...)
-	if swept := h.sweep(args); swept.Resumed+swept.Resolved != 0 {
+	if swept := h.sweep(args); swept.TakenOver+swept.Looked != 0 {
 		t.Errorf("a sweep before the lease is over took %+v", swept)
 	}
 	h.db.lapsed(r.key)
 	resumed := 0
 	eventually(t, slack, "the sweeps to finish the key", func() bool {
-		resumed += h.sweep(args).Resumed
+		resumed += h.sweep(args).TakenOver
 		return strings.HasPrefix(h.db.key(r.key), "completed")
 	})
 	if resumed != 1 {
@@ -168,7 +168,7 @@ func TestRecoversBySweep(t *testing.T) {
 	h.moved("charge 2500")
 }
 
-type swept struct{ Resumed, Resolved, Reaped int }
+type swept struct{ TakenOver, Looked, Reaped int }
 
 func (h *house) sweep(args []string) (line swept) {
 	h.t.Helper()

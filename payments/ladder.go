@@ -28,11 +28,17 @@ func (d Dispatch) NextStep(now time.Time, f Facts) Step {
 	switch {
 	case d.ProviderID != "":
 		return StepRead
-	case !d.ReadsOnly && now.Before(d.FirstSentAt.Add(f.KeyWindow)):
+	case !d.ReadsOnly && d.WindowLeft(now, f) > 0:
 		return StepResend
 	default:
 		return StepFind
 	}
+}
+
+// WindowLeft is how long a re-send is still absorbed. Its first byte must go
+// out within, however late after NextStep that is.
+func (d Dispatch) WindowLeft(now time.Time, f Facts) time.Duration {
+	return d.FirstSentAt.Add(f.KeyWindow).Sub(now)
 }
 
 // Plan returns the dispatch with one more check counted and the one after it

@@ -164,7 +164,7 @@ func TestUnfinishedWorkOfAnotherProviderIsRefused(t *testing.T) {
 	says(t, r.stderr, "1 payment or refund is unfinished at the provider sandbox:", "--sandbox-db FILE")
 	says(t, command(t, "sweep", "--db", file, "--sandbox-db", t.TempDir()+"/other.db").must(t, exitUsage).stderr,
 		"1 payment or refund")
-	says(t, command(t, "sweep", "--db", file, "--json").must(t, exitOK).stdout, `"resumed":0`)
+	says(t, command(t, "sweep", "--db", file, "--json").must(t, exitOK).stdout, `"takenOver":0`)
 	serving(t, file)
 }
 

@@ -20,9 +20,9 @@ func (sweepCmd) example() string { return "onlyonce sweep\nonlyonce sweep --json
 
 // sweptLine is what one pass did.
 type sweptLine struct {
-	Completed int   `json:"resumed"`  // abandoned claims that were taken over
-	Looked    int   `json:"resolved"` // unknowns that were looked at
-	Reaped    int64 `json:"reaped"`   // rows turned into tombstones or deleted
+	TakenOver int   `json:"takenOver"` // abandoned claims
+	Looked    int   `json:"looked"`    // unknowns that were looked at, resolved or not
+	Reaped    int64 `json:"reaped"`    // rows turned into tombstones or deleted
 }
 
 // Run makes one pass of the completer, the resolver and the reaper.
@@ -42,14 +42,14 @@ func (c *sweepCmd) Run(p *program) error {
 	defer h.close()
 	var swept sweptLine
 	var errs [3]error
-	swept.Completed, errs[0] = h.completer().Sweep(p.ctx)
+	swept.TakenOver, errs[0] = h.completer().Sweep(p.ctx)
 	swept.Looked, errs[1] = (&flow.Resolver{Flow: h.flow, Log: log}).Sweep(p.ctx)
 	swept.Reaped, errs[2] = h.reaper().Sweep(p.ctx)
 	if c.JSON {
 		errs[0] = errors.Join(errs[0], writeJSON(p.stdout, swept))
 	} else {
 		fmt.Fprintf(p.stdout, "%s, %s, %s.\n",
-			plural(swept.Completed, "abandoned claim taken over", "abandoned claims taken over"),
+			plural(swept.TakenOver, "abandoned claim taken over", "abandoned claims taken over"),
 			plural(swept.Looked, "unknown looked at", "unknowns looked at"),
 			plural(int(swept.Reaped), "expired key reaped", "expired keys reaped"))
 	}

@@ -268,6 +268,30 @@ func (d *DB) Unfinished(ctx context.Context) (counts map[string]int, err error) 
 	return counts, err
 }
 
+// StopFutureSends forbids further sends of what was first sent later than now
+// plus slack: a clock that has been set back since wrote that time, so nobody
+// can tell when the provider's key window ends. It returns how many there are.
+func (d *DB) StopFutureSends(ctx context.Context, slack time.Duration) (stopped int64, err error) {
+	var limit int64
+	err = d.store.View(ctx, func(ctx context.Context, tx onlyonce.Tx) error {
+		now, err := d.store.Store().Now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		limit = micros(now.Add(slack))
+		scan := func(rows onlyonce.Rows) error { return rows.Scan(&stopped) }
+		return each(ctx, tx, scan, d.q.futureSends, limit)
+	})
+	if err != nil || stopped == 0 {
+		return 0, err // as good as always, and without a lock
+	}
+	err = d.store.InTx(ctx, func(ctx context.Context, tx onlyonce.Tx) (err error) {
+		stopped, err = tx.Exec(ctx, d.q.stopSends, limit)
+		return err
+	})
+	return stopped, err
+}
+
 // CheckSeal opens the request of every unfinished dispatch, one at a time. An
 // error names how many can't be opened: with this secret key they could never
 // be sent again.

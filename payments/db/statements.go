@@ -11,7 +11,7 @@ type statements struct {
 	refund, refundLocked, insertRefund, updateRefund                     string
 	dispatch, insertDispatch, updateDispatch                             string
 	generation, insertEvent, events                                      string
-	dueDispatches, nextCheck, unfinished, sealed                         string
+	dueDispatches, nextCheck, unfinished, sealed, futureSends, stopSends string
 	replays, insertReplays, addReplays                                   string
 }
 
@@ -93,6 +93,10 @@ func newStatements(lock string, rebind func(string) string) statements {
 		unfinished: text(`SELECT provider_instance, COUNT(*) FROM dispatches WHERE request IS NOT NULL
 			GROUP BY provider_instance`),
 
+		futureSends: text(`SELECT COUNT(*) FROM dispatches WHERE first_sent_at > ? AND reads_only = 0
+			AND request IS NOT NULL`),
+		stopSends: text(`UPDATE dispatches SET reads_only = 1 WHERE first_sent_at > ? AND reads_only = 0
+			AND request IS NOT NULL`),
 		sealed: text(`SELECT resource_id, request FROM dispatches WHERE request IS NOT NULL`),
 
 		replays: text(`SELECT replays, last_replayed_at FROM replays WHERE account_id = ? AND resource_id = ?`),

@@ -101,6 +101,8 @@ func (f *Flow) begin(ctx context.Context, in onlyonce.Intent, want db.Want, acce
 		// else the client's retry begins anew.
 		f.o.Log.WarnContext(ctx, "commit of phase 1 is unknown, not sent", "key", in.Key.String(), "err", err)
 		return w, pending(w.payment, w.refund), nil
+	case errors.Is(err, onlyonce.ErrCommitUnknown) && end != nil && (end.Payment != nil || end.Refund != nil):
+		return w, *end, nil // it was dispatched by an earlier attempt, so it is no 503
 	case err != nil:
 		return w, Answer{}, err
 	case end != nil:
@@ -194,11 +196,11 @@ func (f *Flow) conclude(ctx context.Context, w work, a payments.Answer, by sourc
 		return result
 	case errors.Is(err, onlyonce.ErrFenced):
 		log.WarnContext(ctx, "taken over meanwhile, nothing written")
-		if a, _, err := f.Look(ctx, w.claim.Intent); err == nil && a.set() {
-			return a
-		}
 	default:
 		log.ErrorContext(ctx, "the answer could not be stored and stays unknown", "err", err)
+	}
+	if a, _, err := f.Look(ctx, w.claim.Intent); err == nil && a.set() {
+		return a // another worker has stored what it found
 	}
 	return pending(w.payment, w.refund)
 }

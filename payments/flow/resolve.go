@@ -19,6 +19,7 @@ const (
 	defaultParallel = 8 // look-ups at the provider at one time
 	minWait         = 50 * time.Millisecond
 	idleWait        = 500 * time.Millisecond
+	clockSlack      = 5 * time.Minute // by which the clocks of servers may differ
 )
 
 // Resolver finishes unknowns without the client: at each dispatch's next check
@@ -80,6 +81,14 @@ func (r *Resolver) Sweep(ctx context.Context) (int, error) {
 	}
 	if parallel <= 0 {
 		parallel = defaultParallel
+	}
+	stopped, err := r.Flow.o.DB.StopFutureSends(ctx, clockSlack)
+	if err != nil {
+		return 0, fmt.Errorf("look for sends in the future: %w", err)
+	}
+	if stopped > 0 {
+		r.Flow.o.Log.ErrorContext(ctx, "the clock was set back: these unknowns are not sent again, only looked at",
+			"dispatches", stopped)
 	}
 	due, err := r.Flow.o.DB.Due(ctx, r.Flow.o.Provider.Instance(), batch)
 	if err != nil {
@@ -157,8 +166,8 @@ func (f *Flow) beginCheck(ctx context.Context, due payments.Dispatch) (w work, s
 	if due.Kind == payments.KindRefund {
 		want.PaymentID, want.RefundID = "", due.Resource
 	}
-	var sendBy time.Time
-	begun := func() { sendBy = f.sendBy() }
+	var began, sendBy time.Time
+	begun := func() { began, sendBy = f.o.Now(), f.sendBy() }
 	err = f.o.DB.Commit(ctx, db.Phase{Want: want, Begun: begun, Decide: func(h db.Have) (db.Changes, error) {
 		s := open(h)
 		if *s.state() != payments.PendingUnknown || h.Now.Before(h.Dispatch.NextCheckAt) {
@@ -169,6 +178,7 @@ func (f *Flow) beginCheck(ctx context.Context, due payments.Dispatch) (w work, s
 		w = work{sendBy: sendBy, claim: *h.Claim, payment: h.Payment, refund: h.Refund, dispatch: planned}
 		if step == payments.StepResend {
 			s.event(payments.EventSent, fmt.Sprintf("send %d, same bytes, same provider key", planned.Sends))
+			w.sendBy = earlier(sendBy, began.Add(planned.WindowLeft(h.Now, f.facts)))
 			// If we die before the answer is stored, this send may have acted.
 			planned.Ambiguous = true
 		}
@@ -180,6 +190,13 @@ func (f *Flow) beginCheck(ctx context.Context, due payments.Dispatch) (w work, s
 		return s.changes, nil
 	}})
 	return w, step, err
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // Resume goes on from a claim that the completer has taken over: what was
@@ -195,6 +212,12 @@ func (f *Flow) Resume(ctx context.Context, c onlyonce.Claim) error {
 		want.PaymentID, want.RefundID = "", c.Resource
 	}
 	err := f.o.DB.Commit(ctx, db.Phase{Want: want, Decide: func(h db.Have) (db.Changes, error) {
+		if c.Point == onlyonce.Unknown {
+			// Between the list and the takeover its owner did conclude: it is the
+			// resolver's, and nothing was abandoned.
+			c.Lease = 0
+			return db.Changes{Key: db.KeyChange{Advance: &c}}, nil
+		}
 		return abandoned(h, f.facts), nil
 	}})
 	if err != nil {

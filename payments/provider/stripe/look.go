@@ -17,7 +17,8 @@ const (
 	// maxPages bounds one look. A list that is longer was not seen whole and
 	// proves nothing.
 	maxPages = 100
-	// clockSlack is by how much the provider's clock may differ from ours.
+	// clockSlack is by how much the provider's clock may differ from ours at
+	// least; the grace in which an object may still turn up adds to it.
 	clockSlack = 5 * time.Minute
 )
 
@@ -52,8 +53,9 @@ func (c *Client) read(ctx context.Context, d payments.Dispatch) payments.Answer 
 }
 
 // Find lists every object that the request may have made and matches our
-// reference. See provider.Provider. The window is the whole time in which a
-// send was allowed, because any send may be the one that acted.
+// reference. See provider.Provider. The window begins well before the first
+// send and has no end, because any send may be the one that acted, by clocks
+// that may differ.
 func (c *Client) Find(ctx context.Context, d payments.Dispatch) payments.Answer {
 	a := c.find(ctx, d)
 	c.log(ctx, "provider list", d, a)
@@ -109,9 +111,12 @@ func (c *Client) listQuery(d payments.Dispatch) (query url.Values, missing strin
 	case d.FirstSentAt.IsZero():
 		return nil, "the dispatch lacks the time of its first send"
 	case d.Kind == payments.KindPayment:
-		until := d.FirstSentAt.Add(c.o.Facts.KeyWindow + clockSlack)
-		query.Set("created[gte]", strconv.FormatInt(d.FirstSentAt.Add(-clockSlack).Unix(), 10))
-		query.Set("created[lte]", strconv.FormatInt(until.Unix(), 10))
+		// Our clock wrote FirstSentAt and theirs wrote created. An object outside
+		// the window would count as absent, so a wrong clock must not push it out:
+		// wide costs pages, and too many of them prove nothing. For the same
+		// reason there is no upper end.
+		from := d.FirstSentAt.Add(-c.o.Facts.AbsenceGrace - clockSlack)
+		query.Set("created[gte]", strconv.FormatInt(from.Unix(), 10))
 	default:
 		return nil, "nothing is known of its kind"
 	}

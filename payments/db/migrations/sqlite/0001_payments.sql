@@ -1,7 +1,7 @@
 -- +goose Up
 -- Times are integer microseconds since 1970 UTC, 0 where there is none. Amounts are minor units.
 
-CREATE TABLE api_keys (
+CREATE TABLE IF NOT EXISTS api_keys (
     account_id TEXT    NOT NULL,
     key_hash   BLOB    NOT NULL, -- SHA-256 of the key
     role       TEXT    NOT NULL,
@@ -10,9 +10,9 @@ CREATE TABLE api_keys (
     revoked_at INTEGER NOT NULL,
     PRIMARY KEY (account_id, key_hash)
 );
-CREATE UNIQUE INDEX api_keys_by_hash ON api_keys (key_hash);
+CREATE UNIQUE INDEX IF NOT EXISTS api_keys_by_hash ON api_keys (key_hash);
 
-CREATE TABLE payments (
+CREATE TABLE IF NOT EXISTS payments (
     account_id        TEXT    NOT NULL,
     id                TEXT    NOT NULL,
     idempotency_key   TEXT    NOT NULL,
@@ -32,12 +32,12 @@ CREATE TABLE payments (
     updated_at        INTEGER NOT NULL,
     PRIMARY KEY (account_id, id)
 );
-CREATE UNIQUE INDEX payments_by_guard ON payments (account_id, order_guard);
-CREATE INDEX payments_by_time ON payments (account_id, created_at, id);
-CREATE INDEX payments_by_order ON payments (account_id, order_id, created_at, id);
-CREATE INDEX payments_by_key ON payments (account_id, idempotency_key, created_at, id);
+CREATE UNIQUE INDEX IF NOT EXISTS payments_by_guard ON payments (account_id, order_guard);
+CREATE INDEX IF NOT EXISTS payments_by_time ON payments (account_id, created_at, id);
+CREATE INDEX IF NOT EXISTS payments_by_order ON payments (account_id, order_id, created_at, id);
+CREATE INDEX IF NOT EXISTS payments_by_key ON payments (account_id, idempotency_key, created_at, id);
 
-CREATE TABLE refunds (
+CREATE TABLE IF NOT EXISTS refunds (
     account_id        TEXT    NOT NULL,
     id                TEXT    NOT NULL,
     payment_id        TEXT    NOT NULL,
@@ -54,11 +54,11 @@ CREATE TABLE refunds (
     updated_at        INTEGER NOT NULL,
     PRIMARY KEY (account_id, id)
 );
-CREATE INDEX refunds_by_payment ON refunds (account_id, payment_id, created_at, id);
-CREATE INDEX refunds_by_key ON refunds (account_id, idempotency_key);
+CREATE INDEX IF NOT EXISTS refunds_by_payment ON refunds (account_id, payment_id, created_at, id);
+CREATE INDEX IF NOT EXISTS refunds_by_key ON refunds (account_id, idempotency_key);
 
 -- One row for each step of a resource's version: a duplicate is a lost race.
-CREATE TABLE events (
+CREATE TABLE IF NOT EXISTS events (
     account_id  TEXT    NOT NULL,
     resource_id TEXT    NOT NULL,
     version     INTEGER NOT NULL,
@@ -70,7 +70,7 @@ CREATE TABLE events (
     PRIMARY KEY (account_id, resource_id, version)
 );
 
-CREATE TABLE dispatches (
+CREATE TABLE IF NOT EXISTS dispatches (
     account_id        TEXT    NOT NULL,
     resource_id       TEXT    NOT NULL,
     kind              TEXT    NOT NULL,
@@ -94,9 +94,10 @@ CREATE TABLE dispatches (
     next_check_at     INTEGER NOT NULL,
     PRIMARY KEY (account_id, resource_id)
 );
-CREATE INDEX dispatches_by_check ON dispatches (next_check_at);
+CREATE INDEX IF NOT EXISTS dispatches_by_check ON dispatches (next_check_at);
+CREATE INDEX IF NOT EXISTS dispatches_by_first_send ON dispatches (first_sent_at);
 
-CREATE TABLE replays (
+CREATE TABLE IF NOT EXISTS replays (
     account_id       TEXT    NOT NULL,
     resource_id      TEXT    NOT NULL,
     replays          INTEGER NOT NULL,
