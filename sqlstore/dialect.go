@@ -46,8 +46,12 @@ type Dialect struct {
 	sql                     statements
 	schema                  schemaStatements
 	goose                   goose.Dialect
-	upkeep                  string // run now and then, outside of a transaction; empty: nothing to do
-	open                    func(ctx context.Context, path string, o Options) (handles, error)
+	// guardCommit lets a driver's connection commit only once it is armed; nil
+	// where a transaction can't end behind its owner's back.
+	guardCommit   func(conn any) *commitGuard
+	refusedCommit func(err error) bool // by such a guard
+	upkeep        string               // run now and then, outside of a transaction; empty: nothing to do
+	open          func(ctx context.Context, path string, o Options) (handles, error)
 }
 
 // handles are a database as a dialect opened it.

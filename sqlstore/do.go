@@ -30,7 +30,8 @@ type Result struct {
 // An effect that wants its failure to be final returns a failed outcome. A
 // panic rolls back and goes on. ctx bounds the wait for the transaction to
 // begin; once the claim is made the transaction goes on without it, and an
-// effect that gives a context that ends to tx risks ErrTransactionLost.
+// effect that gives a context that ends to tx risks ErrTransactionLost. With the
+// driver modernc.org/sqlite no statement that comes after the loss can commit.
 //
 // A duplicate waits for the original: if that commits it gets the outcome, if
 // that rolls back it runs itself. Besides the errors of Engine.Begin:
@@ -77,7 +78,11 @@ func (s *Store) answer(ctx context.Context, once *onlyonce.Engine, db *sql.DB, i
 		s.turns.leave()
 		return Result{}, err
 	}
-	t := &native{s: s, conn: conn, commit: tx.Commit, rollback: tx.Rollback}
+	arm, unguard := s.guard(conn)
+	t := &native{s: s, conn: conn, rollback: tx.Rollback, before: unguard, commit: func() error {
+		arm()
+		return tx.Commit()
+	}}
 	defer t.giveUp()
 	return s.perform(context.WithoutCancel(ctx), once, t, tx, in, effect)
 }
@@ -113,6 +118,10 @@ func (s *Store) perform(ctx context.Context, once *onlyonce.Engine, t *native, t
 		return Result{Record: d.Record}, err
 	}
 	outcome, err := effect(tx)
+	if err != nil && s.refused(err) {
+		t.throwAway()
+		return Result{}, fmt.Errorf("%w: key %v: %w", onlyonce.ErrTransactionLost, in.Key, err)
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -120,7 +129,7 @@ func (s *Store) perform(ctx context.Context, once *onlyonce.Engine, t *native, t
 		return Result{}, err
 	}
 	err = once.Finish(ctx, Wrap(tx), *d.Claim, outcome)
-	if errors.Is(err, onlyonce.ErrFenced) || errors.Is(err, sql.ErrTxDone) {
+	if errors.Is(err, onlyonce.ErrFenced) || errors.Is(err, sql.ErrTxDone) || err != nil && s.refused(err) {
 		t.throwAway()
 		return Result{}, fmt.Errorf("%w: key %v", onlyonce.ErrTransactionLost, in.Key)
 	}

@@ -109,6 +109,14 @@ func TestDoTransactionLost(t *testing.T) {
 				t.Error("the statement was not interrupted")
 			}
 		},
+		"interrupted, and goes on regardless": func(t *testing.T, tx *sql.Tx) {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			if _, err := tx.ExecContext(ctx, endless); err == nil {
+				t.Error("the statement was not interrupted")
+			}
+			_, _ = tx.Exec("INSERT INTO orders (id) VALUES ('k')") // in autocommit, behind everybody's back
+		},
 		"rolled back by the database": func(t *testing.T, tx *sql.Tx) {
 			if _, err := tx.Exec("ROLLBACK"); err != nil {
 				t.Error(err)

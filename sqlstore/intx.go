@@ -79,7 +79,8 @@ type native struct {
 	s                *Store
 	conn             *sql.Conn
 	commit, rollback func() error
-	ended            bool // or handed over to the goroutine that commits
+	before           func() // run before the connection is given back; nil: nothing
+	ended            bool   // or handed over to the goroutine that commits
 }
 
 // giveUp rolls back unless the transaction was ended, panics included.
@@ -101,6 +102,9 @@ func (t *native) throwAway() {
 
 // release gives back the connection, closed unless it is clean, then the turn.
 func (t *native) release(clean bool) {
+	if t.before != nil {
+		t.before()
+	}
 	if !clean {
 		discard(t.conn)
 	}

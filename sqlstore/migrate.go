@@ -20,6 +20,7 @@ const (
 	// is renewed before each.
 	migrationLease = 30 * time.Second
 	migrationWait  = 3 * time.Minute        // for other processes' migrations: a dead one's lease and then its work
+	saidAfter      = 10                     // looks, about a second
 	migrationPause = 100 * time.Millisecond // between looks at another process's lease
 )
 
@@ -136,7 +137,7 @@ func (d *DB) waitLease(ctx context.Context, owner string) error {
 	ctx, cancel := context.WithTimeout(ctx, migrationWait)
 	defer cancel()
 	for looks := 0; ; looks++ {
-		if looks == 1 {
+		if looks == saidAfter {
 			d.store.o.Log.WarnContext(ctx, "waiting for another process that migrates the database, or for its lease to lapse",
 				"lease", migrationLease)
 		}

@@ -32,6 +32,7 @@ const (
 	sqliteConstraint = 19
 	sqliteNotADB     = 26
 
+	sqliteConstraintCommitHook = 531
 	sqliteConstraintPrimaryKey = 1555
 	sqliteConstraintUnique     = 2067
 )
@@ -48,17 +49,19 @@ func SQLite() Dialect {
 		endsTx:      sqliteHas(sqliteInterrupt, sqliteFull, sqliteIOErr, sqliteNoMem, sqliteCorrupt),
 		// After an I/O error the commit's last page may or may not have
 		// reached the disk, and a crash would bring it back: not in this list.
-		rolledBack: sqliteHas(sqliteBusy, sqliteFull, sqliteConstraint, sqliteError),
-		oneWriter:  true,
-		begin:      "BEGIN IMMEDIATE",
-		commit:     "COMMIT",
-		rollback:   "ROLLBACK",
-		settings:   sqliteSettings,
-		upkeep:     "PRAGMA wal_checkpoint(TRUNCATE)",
-		sql:        sqliteStatements(),
-		schema:     sqliteSchema(),
-		goose:      goose.DialectSQLite3,
-		open:       sqliteOpen,
+		rolledBack:    sqliteHas(sqliteBusy, sqliteFull, sqliteConstraint, sqliteError),
+		oneWriter:     true,
+		begin:         "BEGIN IMMEDIATE",
+		commit:        "COMMIT",
+		rollback:      "ROLLBACK",
+		settings:      sqliteSettings,
+		guardCommit:   sqliteGuardCommit,
+		refusedCommit: func(err error) bool { return sqliteCode(err) == sqliteConstraintCommitHook },
+		upkeep:        "PRAGMA wal_checkpoint(TRUNCATE)",
+		sql:           sqliteStatements(),
+		schema:        sqliteSchema(),
+		goose:         goose.DialectSQLite3,
+		open:          sqliteOpen,
 	}
 }
 
