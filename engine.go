@@ -12,7 +12,7 @@ const (
 	defaultLease      = 30 * time.Second
 	defaultRetention  = 30 * 24 * time.Hour
 	defaultTombstones = 90 * 24 * time.Hour
-	minRetention      = 24 * time.Hour // a client's retries over a weekend's outage must still replay
+	minRetention      = 24 * time.Hour // a client's retries of a whole day must still replay
 
 	// maxLooks bounds how often Begin looks again when the row changes under
 	// it. Each further look needs a rival that released, expired or took over
@@ -83,8 +83,8 @@ func (e *Engine) Lease() time.Duration { return e.o.Lease }
 // Store returns the store that the engine was made with.
 func (e *Engine) Store() Store { return e.o.Store }
 
-// Decision is what a request with a key gets. When the error beside it is nil
-// exactly one of Claim and Outcome is set.
+// Decision is what a request with a key gets. When Begin's error is nil exactly
+// one of Claim and Outcome is set; Look never sets Claim.
 type Decision struct {
 	// Claim is set when the work is the caller's to do: from its beginning when
 	// Claim.Attempt is 1 or Claim.Point is Started, else from Claim.Point.

@@ -67,6 +67,10 @@ var ErrNothingDone = errors.New("it is proved that nothing was done")
 // outside the key's transaction, so the key is claimed and committed before
 // the handler runs, and the answer is stored before its first byte goes out.
 //
+// The first client gets the answer as the handler wrote it. Replays leave out
+// the headers that belong to one moment or session (Set-Cookie, Date, rate
+// limits): see onlyonce.Outcome.Storable.
+//
 // The handler runs on a context that outlives the client and ends with the
 // lease. Its answer decides what becomes of the key:
 //

@@ -104,7 +104,7 @@ func open(a flow.Answer, err error) bool {
 // store could not be asked.
 func known(err error) bool {
 	var key *flow.KeyError
-	return err == nil || errors.As(err, &key) || errors.Is(err, flow.ErrUnsupported)
+	return err == nil || errors.As(err, &key) || errors.Is(err, flow.ErrUnsupported) || errors.Is(err, flow.ErrElsewhere)
 }
 
 // await waits for the outcome, N seconds after the request came at the latest,
@@ -156,6 +156,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, a flow.Answer, e
 	case errors.Is(err, flow.ErrUnsupported):
 		httponce.InvalidRequest("The request is valid, but not for this payment provider; nothing was run.",
 			httponce.FieldError{Pointer: "/amount", Detail: err.Error()}).Write(w)
+	case errors.Is(err, flow.ErrElsewhere):
+		httponce.InvalidRequest("This payment was charged at another provider account than the one that this server uses " +
+			"now, and can be refunded only there. Nothing was run.").Write(w)
 	case errors.As(err, &key):
 		problemOfKey(key.Record, key.Err).Write(w)
 	case errors.Is(err, onlyonce.ErrInFlight): // from recoveredIntent

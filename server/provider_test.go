@@ -148,3 +148,11 @@ func TestUnsupported(t *testing.T) {
 		}
 	}
 }
+
+// TestUnsupportedWhateverTheKey: it is judged before the key is looked at.
+func TestUnsupportedWhateverTheKey(t *testing.T) {
+	w := newWorld(t, setup{})
+	w.send(pay("K", body1)).wantStatus(http.StatusCreated)
+	odd := `{"amount":2501,"currency":"KWD","paymentMethodToken":"tok_ok"}`
+	w.send(pay("K", odd)).want(http.StatusBadRequest, "invalid-request", "fix").wantFault(t, "/amount")
+}

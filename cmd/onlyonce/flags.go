@@ -40,7 +40,7 @@ func (f storeFlags) shown() string {
 
 const (
 	defaultCommitWait = 10 * time.Second
-	minRetention      = 24 * time.Hour // a client's retries over a weekend's outage must still replay
+	minRetention      = 24 * time.Hour // a client's retries of a whole day must still replay
 	secretKeyBytes    = 32             // AES-256
 )
 

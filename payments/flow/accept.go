@@ -18,10 +18,7 @@ func (f *Flow) acceptPayment(ctx context.Context, in onlyonce.Intent, r PaymentR
 		return f.refuse(ctx, Refusal{Kind: RefusedOrderBusy, PaymentID: h.Guard.ID}, r.RequestID)
 	}
 	names := payments.NamesOf(f.o.Installation, in, payments.KindPayment, h.Generation)
-	req, err := f.prepare(payments.Instruction{
-		Kind: payments.KindPayment, Account: in.Key.Account, Resource: names.Resource,
-		Amount: r.Amount, Method: r.Method, OrderID: r.OrderID,
-	})
+	req, err := f.prepare(instruction(in, names.Resource, r))
 	if err != nil {
 		return db.Changes{}, nil, err
 	}
@@ -38,6 +35,13 @@ func (f *Flow) acceptPayment(ctx context.Context, in onlyonce.Intent, r PaymentR
 	return c, nil, nil
 }
 
+func instruction(in onlyonce.Intent, resource string, r PaymentRequest) payments.Instruction {
+	return payments.Instruction{
+		Kind: payments.KindPayment, Account: in.Key.Account, Resource: resource,
+		Amount: r.Amount, Method: r.Method, OrderID: r.OrderID,
+	}
+}
+
 // acceptRefund decides what a fresh claim for a refund begins: it reserves the
 // room under the payment's lock and version.
 func (f *Flow) acceptRefund(ctx context.Context, in onlyonce.Intent, r RefundRequest, h db.Have) (
@@ -47,8 +51,7 @@ func (f *Flow) acceptRefund(ctx context.Context, in onlyonce.Intent, r RefundReq
 		return f.refuse(ctx, *refusal, r.RequestID)
 	}
 	if at := h.Payment.Instance; at != f.o.Provider.Instance() {
-		return db.Changes{}, nil, fmt.Errorf("%w: payment %s lives at %s and can be refunded only there",
-			ErrUnsupported, h.Payment.ID, at)
+		return db.Changes{}, nil, fmt.Errorf("%w: %s at %s", ErrElsewhere, h.Payment.ID, at)
 	}
 	names := payments.NamesOf(f.o.Installation, in, payments.KindRefund, h.Generation)
 	req, err := f.prepare(payments.Instruction{

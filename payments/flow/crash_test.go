@@ -187,3 +187,27 @@ func TestStoreDownDuringTheWholeRequest(t *testing.T) {
 	}
 	w.paid("k", "")
 }
+
+// TestALostCommitOfATakeoverIsNoFailure: the earlier attempt may have charged,
+// so the client is told unknown, never that nothing was run.
+func TestALostCommitOfATakeoverIsNoFailure(t *testing.T) {
+	const maxStatements = 40
+	for n := 1; ; n++ {
+		if n > maxStatements {
+			t.Fatal("the takeover's COMMIT was never reached")
+		}
+		w := newWorld(t, setup{})
+		w.fake.script(reply{kind: payments.AnswerSucceeded, acts: true})
+		w.sendAndDie(func() (flow.Answer, error) { return w.pay("k") })
+		w.clock.advance(w.engine.Lease())
+		w.faults.arm(n, failAfter)
+		a, err := w.pay("k")
+		if failed, _ := w.faults.disarm(); failed != "COMMIT" {
+			continue
+		}
+		if err != nil || a.Payment == nil || a.Payment.State != payments.PendingUnknown {
+			t.Errorf("the answer to COMMIT was lost, and the client got %s", show(a, err))
+		}
+		return
+	}
+}

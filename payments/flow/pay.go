@@ -16,14 +16,24 @@ import (
 // request; nothing was run and the key is not spent.
 var ErrUnsupported = errors.New("the provider does not support this")
 
+// ErrElsewhere: the payment was charged at another provider account than the
+// one that is configured, and can be refunded only there. Nothing was run and
+// the key is not spent; start a server with that account.
+var ErrElsewhere = errors.New("the payment lives at another provider account")
+
 // Pay runs a payment's intent: claims its key, charges, stores the outcome; or
 // answers from what the key already holds. The client may hang up meanwhile:
 // that changes nothing.
 //
-// Errors: *KeyError when the key forbids the request, ErrUnsupported; any other
-// means that the store failed and nothing was run. Once the provider may have
+// Errors: *KeyError when the key forbids the request, ErrUnsupported,
+// ErrElsewhere for a refund; any other means that the store failed and nothing was run. Once the provider may have
 // been contacted there is an Answer and no error.
 func (f *Flow) Pay(ctx context.Context, in onlyonce.Intent, r PaymentRequest) (Answer, error) {
+	// A request that the provider can't take is invalid whatever its key has been
+	// used for, so it is tried before the key is looked at. Its id comes later.
+	if _, err := f.prepare(instruction(in, "unnamed", r)); err != nil {
+		return Answer{}, err
+	}
 	want := db.Want{Begin: &in, OrderID: r.OrderID, Generation: true}
 	return f.run(ctx, in, want, func(h db.Have) (db.Changes, *Answer, error) { return f.acceptPayment(ctx, in, r, h) })
 }
