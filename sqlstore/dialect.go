@@ -1,14 +1,14 @@
 package sqlstore
 
 import (
+	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 
-	"context"
-	"database/sql"
-	"github.com/onlyonce-go/onlyonce"
-
 	"github.com/pressly/goose/v3"
+
+	"github.com/onlyonce-go/onlyonce"
 )
 
 // Dialect is all that this module knows about one database engine: texts and

@@ -93,9 +93,8 @@ func TestReplays(t *testing.T) {
 	if n, last, err := b.db.Replays(t.Context(), account, "pay_k"); n != 0 || !last.IsZero() || err != nil {
 		t.Errorf("none yet: %d, %v, %v", n, last, err)
 	}
-	must(t, b.db.AddReplays(t.Context(), account, "pay_k", 3, at))
-	must(t, b.db.AddReplays(t.Context(), account, "pay_k", 4, at.Add(time.Second)))
-	must(t, b.db.AddReplays(t.Context(), "acct_2", "pay_k", 1, at))
+	must(t, b.db.AddReplays(t.Context(), []db.ReplayCount{{account, "pay_k", 3, at}, {"acct_2", "pay_k", 1, at}}))
+	must(t, b.db.AddReplays(t.Context(), []db.ReplayCount{{account, "pay_k", 4, at.Add(time.Second)}}))
 	if n, last, err := b.db.Replays(t.Context(), account, "pay_k"); n != 7 || err != nil ||
 		!last.Equal(at.Add(time.Second)) {
 		t.Errorf("%d replays, the last at %v, %v", n, last, err)

@@ -335,22 +335,34 @@ func (d *DB) Replays(ctx context.Context, account, resource string) (count int64
 	return count, last, err
 }
 
-// AddReplays adds to a resource's count of replays.
-func (d *DB) AddReplays(ctx context.Context, account, resource string, n int64, last time.Time) error {
+// ReplayCount is how often an outcome was replayed since it was last stored.
+type ReplayCount struct {
+	Account  string
+	Resource string
+	N        int64
+	Last     time.Time
+}
+
+// AddReplays adds to the stored counts, all in one transaction.
+func (d *DB) AddReplays(ctx context.Context, counts []ReplayCount) error {
 	add := func(ctx context.Context, tx onlyonce.Tx) error {
-		rows, err := tx.Exec(ctx, d.q.addReplays, n, micros(last), account, resource)
-		if err != nil || rows > 0 {
-			return err
+		for _, c := range counts {
+			rows, err := tx.Exec(ctx, d.q.addReplays, c.N, micros(c.Last), c.Account, c.Resource)
+			if err == nil && rows == 0 {
+				_, err = tx.Exec(ctx, d.q.insertReplays, c.Account, c.Resource, c.N, micros(c.Last))
+			}
+			if err != nil {
+				return err
+			}
 		}
-		_, err = tx.Exec(ctx, d.q.insertReplays, account, resource, n, micros(last))
-		return err
+		return nil
 	}
 	err := d.store.InTx(ctx, add)
 	if err != nil && d.store.Dialect().IsDuplicate(err) {
 		err = d.store.InTx(ctx, add) // another server was the first to count
 	}
 	if err != nil {
-		return fmt.Errorf("count replays of %s: %w", resource, err)
+		return fmt.Errorf("count %d replays: %w", len(counts), err)
 	}
 	return nil
 }

@@ -86,6 +86,10 @@ func New(o Options) (*Flow, error) {
 	if o.Settled == nil {
 		o.Settled = func(onlyonce.Key) {}
 	}
+	if o.ProviderTimeout < 0 || o.CommitWait < 0 || o.KeyWindow < 0 {
+		return nil, fmt.Errorf("the provider timeout (%v), the commit wait (%v) and the key window (%v) must not be negative",
+			o.ProviderTimeout, o.CommitWait, o.KeyWindow)
+	}
 	facts := o.Provider.Facts()
 	if o.KeyWindow == 0 {
 		o.KeyWindow = facts.KeyWindow * 23 / 24

@@ -65,7 +65,8 @@ func (f *Flow) run(ctx context.Context, in onlyonce.Intent, want db.Want, accept
 
 // sendBy is the last moment at which a claim that is made now may write its
 // first byte to the provider. Its claim's lease begins later than now, so the
-// call, and a commit after it, end before anybody may take the claim over.
+// call ends, and has time for a commit, before anybody may take the claim over.
+// A commit that comes later than that is fenced.
 func (f *Flow) sendBy() time.Time {
 	return f.o.Now().Add(f.o.Engine.Lease() - f.o.ProviderTimeout - f.o.CommitWait)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 const (
 	flushEvery = time.Minute
+	flushBatch = 500 // counts of one transaction, so that no request waits long for its turn
 	// maxCounted bounds the resources counted between two flushes.
 	maxCounted = 10_000
 )
@@ -96,9 +98,13 @@ func (c *ReplayCounter) Flush(ctx context.Context) error {
 	pending := c.pending
 	c.pending = nil
 	c.mu.Unlock()
-	var failed []error
+	counts := make([]db.ReplayCount, 0, len(pending))
 	for key, t := range pending {
-		failed = append(failed, c.DB.AddReplays(ctx, key.account, key.resource, t.n, t.last))
+		counts = append(counts, db.ReplayCount{Account: key.account, Resource: key.resource, N: t.n, Last: t.last})
+	}
+	var failed []error
+	for batch := range slices.Chunk(counts, flushBatch) {
+		failed = append(failed, c.DB.AddReplays(ctx, batch))
 	}
 	return errors.Join(failed...)
 }

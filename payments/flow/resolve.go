@@ -14,9 +14,11 @@ import (
 )
 
 const (
-	defaultSweep    = 5 * time.Second
-	defaultBatch    = 100
-	defaultParallel = 8 // look-ups at the provider at one time
+	defaultSweep = 5 * time.Second
+	// A pass waits for the slowest of its looks, and a young unknown that comes
+	// meanwhile waits for the pass: two provider timeouts at most.
+	defaultParallel = 16
+	defaultBatch    = 2 * defaultParallel
 	minWait         = 50 * time.Millisecond
 	idleWait        = 500 * time.Millisecond
 	clockSlack      = 5 * time.Minute // by which the clocks of servers may differ
@@ -28,8 +30,8 @@ const (
 type Resolver struct {
 	Flow     *Flow
 	Every    time.Duration // how often another server's work is looked for; default 5 s
-	Batch    int           // dispatches of one sweep; default 100
-	Parallel int           // at one time; default 8
+	Batch    int           // dispatches of one sweep; default 32
+	Parallel int           // look-ups at the provider at one time; default 16
 	Log      *slog.Logger  // default slog.Default()
 }
 
