@@ -8,7 +8,7 @@ type Step string
 const (
 	StepRead   Step = "read"   // ask for the object by the provider's id
 	StepResend Step = "resend" // the same bytes under the same key
-	StepFind   Step = "find"   // list a narrow window and match our reference
+	StepFind   Step = "find"   // list what the send may have made and match our reference
 )
 
 // checkDelays are the waits between looks at an unknown; the last one repeats

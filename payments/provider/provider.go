@@ -34,7 +34,7 @@ type Provider interface {
 	// Read asks for the object by d.ProviderID. A failed read is AnswerUnread.
 	Read(ctx context.Context, d payments.Dispatch) payments.Answer
 
-	// Find lists a narrow window around d.FirstSentAt (for a refund also by its
+	// Find lists all that d's sends may have made (for a refund also by its
 	// payment) and matches our reference. AnswerNotFound only when every page
 	// was seen; else AnswerUnread.
 	Find(ctx context.Context, d payments.Dispatch) payments.Answer
