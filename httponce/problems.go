@@ -199,12 +199,14 @@ func standing(rec onlyonce.Record) string {
 
 // OverRefund: 422; refundable is what could still be refunded, in minor units.
 func OverRefund(paymentID string, refundable int64) *Problem {
+	left := fmt.Sprintf("At most %d (minor units) of this payment can still be refunded; nothing was refunded now. "+
+		"A smaller refund is a new intent and needs a new key.", refundable)
+	if refundable == 0 {
+		left = "Nothing of this payment is left to be refunded; nothing was refunded now. This intent is over."
+	}
 	return &Problem{
 		Type: "over-refund", Title: "More than can be refunded", Status: http.StatusUnprocessableEntity,
-		Retry: RetryNewKey,
-		Detail: fmt.Sprintf("At most %d (minor units) of this payment can still be refunded; nothing was refunded "+
-			"now. A smaller refund is a new intent and needs a new key.", refundable),
-		PaymentID: paymentID, Refundable: &refundable,
+		Retry: RetryNewKey, Detail: left, PaymentID: paymentID, Refundable: &refundable,
 	}
 }
 
@@ -213,7 +215,7 @@ func OverRefund(paymentID string, refundable int64) *Problem {
 func NotRefundable(paymentID string) *Problem {
 	return &Problem{
 		Type: "not-refundable", Title: "Not refundable", Status: http.StatusUnprocessableEntity, Retry: RetryNewKey,
-		Detail: "Only a payment that has succeeded and is not fully refunded can be refunded; nothing was " +
+		Detail: "Only a payment that has succeeded can be refunded; nothing was " +
 			"refunded now. Look at the payment; a later refund is a new intent and needs a new key.",
 		PaymentID: paymentID,
 	}
