@@ -75,13 +75,6 @@ func (o Object) Decode(body []byte) (Values, error) {
 	return d.Values, nil
 }
 
-// Has reports whether the member was present.
-func (v Values) Has(name string) bool {
-	v.declared(name, 0)
-	_, ok := v.member[name]
-	return ok
-}
-
 // Text returns a member of kind Text, "" if it was absent.
 func (v Values) Text(name string) string { return get[string](v, name, Text) }
 
@@ -101,7 +94,7 @@ func get[T any](v Values, name string, kind Kind) T {
 // error of a programmer must not pass for an absent member.
 func (v Values) declared(name string, kind Kind) {
 	f, ok := v.object.find(name)
-	if !ok || kind != 0 && f.Kind != kind {
+	if !ok || f.Kind != kind {
 		panic(fmt.Sprintf("httponce: the object declares no such member %q of that kind", name))
 	}
 }

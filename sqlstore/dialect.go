@@ -19,7 +19,7 @@ type Dialect struct {
 	// Name is the word in URLs and in the folders of migrations.
 	Name string
 	// Now is an SQL expression: microseconds since 1970 by the clock that
-	// judges leases. It holds one placeholder, which takes Store.Skew in
+	// judges leases. It holds one placeholder, which takes Options.Skew in
 	// microseconds.
 	Now string
 	// ForUpdate ends a SELECT whose rows stay locked until the transaction

@@ -30,10 +30,6 @@ func New(d Dialect, o Options) *Store {
 // Dialect returns the dialect that the store speaks.
 func (s *Store) Dialect() Dialect { return s.d }
 
-// Skew returns by how much the store's now is ahead of the database's clock:
-// 0 in production.
-func (s *Store) Skew() time.Duration { return s.o.Skew() }
-
 // skew is the argument for each Dialect.Now in a text.
 func (s *Store) skew() int64 { return s.o.Skew().Microseconds() }
 
