@@ -117,8 +117,7 @@ func (d *DB) Ping(ctx context.Context) error {
 // minute: on SQLite it empties the write-ahead log, in which overwritten
 // secrets live on until then. It waits for a turn like any writer.
 func (d *DB) Upkeep(ctx context.Context) error {
-	text := d.store.d.upkeep
-	if text == "" {
+	if d.store.d.upkeep == nil {
 		return nil
 	}
 	wait, cancel := context.WithTimeout(ctx, d.store.o.BusyWait)
@@ -127,7 +126,13 @@ func (d *DB) Upkeep(ctx context.Context) error {
 		return err
 	}
 	defer d.store.turns.leave()
-	if _, err := d.writer.ExecContext(wait, text); err != nil {
+	conn, err := d.writer.Conn(wait)
+	if err != nil {
+		return d.store.d.unreached(wait, "get a connection that writes", err)
+	}
+	defer conn.Close()
+	if err := d.store.d.upkeep(wait, conn, d.store.o); err != nil {
+		discard(conn) // its settings may not be ours any more
 		return d.store.d.unreached(wait, "tidy up", err)
 	}
 	return nil

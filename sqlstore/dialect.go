@@ -49,8 +49,8 @@ type Dialect struct {
 	// guardCommit lets a driver's connection commit only once it is armed; nil
 	// where a transaction can't end behind its owner's back.
 	guardCommit   func(conn any) *commitGuard
-	refusedCommit func(err error) bool // by such a guard
-	upkeep        string               // run now and then, outside of a transaction; empty: nothing to do
+	refusedCommit func(err error) bool                                       // by such a guard
+	upkeep        func(ctx context.Context, conn *sql.Conn, o Options) error // nil: nothing to do
 	open          func(ctx context.Context, path string, o Options) (handles, error)
 }
 

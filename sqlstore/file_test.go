@@ -103,3 +103,34 @@ func TestMigrateNothingPastADeadOne(t *testing.T) {
 		t.Errorf("applied %d, %v", n, err)
 	}
 }
+
+// TestUpkeepGivesWayToReaders: a reader that stays keeps the log from being
+// emptied, and must not keep anybody from writing.
+func TestUpkeepGivesWayToReaders(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys.db")
+	db := open(t, path, sqlstore.Options{BusyWait: time.Minute})
+	write := func() error {
+		return db.InTx(t.Context(), func(ctx context.Context, tx onlyonce.Tx) error {
+			_, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS stones (id TEXT)")
+			return err
+		})
+	}
+	err := db.View(t.Context(), func(ctx context.Context, tx onlyonce.Tx) error {
+		if _, err := db.Store().Load(ctx, tx, []onlyonce.Key{intent("k").Key}, false); err != nil {
+			return err
+		}
+		if err := write(); err != nil {
+			return err
+		}
+		// With the minute of BusyWait as its patience it would outlast the test.
+		soon, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := db.Upkeep(soon); err != nil {
+			return err
+		}
+		return write()
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

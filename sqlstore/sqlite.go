@@ -57,7 +57,7 @@ func SQLite() Dialect {
 		settings:      sqliteSettings,
 		guardCommit:   sqliteGuardCommit,
 		refusedCommit: func(err error) bool { return sqliteCode(err) == sqliteConstraintCommitHook },
-		upkeep:        "PRAGMA wal_checkpoint(TRUNCATE)",
+		upkeep:        sqliteUpkeep,
 		sql:           sqliteStatements(),
 		schema:        sqliteSchema(),
 		goose:         goose.DialectSQLite3,
@@ -122,6 +122,22 @@ func sqliteOpen(ctx context.Context, path string, o Options) (h handles, err err
 		return h, errors.Join(err, h.writer.Close())
 	}
 	return h, nil
+}
+
+// sqliteUpkeep copies the write-ahead log back and empties it. That waits for
+// readers with the write lock in its hand, so it gives up soon: a long look
+// must not hold up every writer, and there is a next time.
+func sqliteUpkeep(ctx context.Context, conn *sql.Conn, o Options) error {
+	const patience = 100 * time.Millisecond
+	setWait := func(d time.Duration) error {
+		_, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout(%d)", d.Milliseconds()))
+		return err
+	}
+	if err := setWait(patience); err != nil {
+		return err
+	}
+	_, err := conn.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
+	return errors.Join(err, setWait(o.BusyWait))
 }
 
 // sqlitePresent returns a check that the file under this name is still the one
