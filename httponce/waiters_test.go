@@ -146,18 +146,21 @@ func TestCloseEndsEveryWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w httponce.Waiters
 		key := onlyonce.Key{Account: "17", Name: "k"}
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
 		ended := make(chan bool)
 		go func() {
-			honoured, err := w.Wait(t.Context(), key, never)
+			honoured, err := w.Wait(ctx, key, never)
 			ended <- honoured && err == nil
 		}()
 		synctest.Wait()
 		w.Close()
-		w.Close() // twice is once
-		if !<-ended {
-			t.Error("the wait did not end like the end of its context")
+		w.Close()                               // twice is once
+		if !<-ended || time.Since(began) != 0 { // by the bubble's clock
+			t.Errorf("the wait did not end at once, like the end of its context, but after %v", time.Since(began))
 		}
-		if honoured, err := w.Wait(t.Context(), key, never); !honoured || err != nil {
+		if honoured, err := w.Wait(ctx, key, never); !honoured || err != nil || time.Since(began) != 0 {
 			t.Errorf("a wait after Close: %v, %v", honoured, err)
 		}
 	})

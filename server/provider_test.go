@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/onlyonce-go/onlyonce/payments"
+	"github.com/onlyonce-go/onlyonce/payments/flow"
 	"github.com/onlyonce-go/onlyonce/payments/provider"
 	"github.com/onlyonce-go/onlyonce/server"
 )
@@ -155,4 +156,18 @@ func TestUnsupportedWhateverTheKey(t *testing.T) {
 	w.send(pay("K", body1)).wantStatus(http.StatusCreated)
 	odd := `{"amount":2501,"currency":"KWD","paymentMethodToken":"tok_ok"}`
 	w.send(pay("K", odd)).want(http.StatusBadRequest, "invalid-request", "fix").wantFault(t, "/amount")
+}
+
+// TestAProvedAbsenceIsNoDecline: a customer whose card was never tried must not
+// hear that it was refused.
+func TestAProvedAbsenceIsNoDecline(t *testing.T) {
+	words := func(code string) string {
+		return string(server.Render(flow.Result{Refusal: &flow.Refusal{Kind: flow.RefusedDeclined, DeclineCode: code}}).Body)
+	}
+	if got := words(payments.CodeNotExecuted); !strings.Contains(got, "nobody declined it") {
+		t.Errorf("an absence is told as %s", got)
+	}
+	if got := words("card_declined"); strings.Contains(got, "nobody declined it") {
+		t.Errorf("a decline is told as %s", got)
+	}
 }
