@@ -8,11 +8,13 @@ import (
 	"io"
 )
 
-// checkedConnector makes connections and refuses those whose settings can
-// lose a commit. A setting reaches one connection only, so each is asked.
+// checkedConnector makes connections, tells each what the dialect relies on,
+// and refuses those whose settings can lose a commit. A setting may reach one
+// connection only, so each is asked.
 type checkedConnector struct {
 	driver.Connector
-	settings string // see Dialect.settings
+	d Dialect
+	o Options
 }
 
 // Connect opens a connection and reads its settings back.
@@ -21,19 +23,42 @@ func (c checkedConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	fault, err := queryText(ctx, conn, c.settings)
-	if err == nil && fault != "" {
-		err = fmt.Errorf("%w: %s", ErrUnsafeSettings, fault)
-	}
-	if err != nil {
+	if err := c.ready(ctx, conn); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return conn, nil
 }
 
-// queryText runs a query for one text on a connection that is not yet in a
-// pool.
-func queryText(ctx context.Context, conn driver.Conn, query string) (string, error) {
+func (c checkedConnector) ready(ctx context.Context, conn driver.Conn) error {
+	if c.d.session != nil {
+		for _, text := range c.d.session(c.o) {
+			if err := execText(ctx, conn, text); err != nil {
+				return err
+			}
+		}
+	}
+	fault, err := queryText(ctx, conn, c.d.settings, 0)
+	if err == nil && fault != "" {
+		err = fmt.Errorf("%w: %s", ErrUnsafeSettings, fault)
+	}
+	return err
+}
+
+// execText runs a statement on a connection that is not yet in a pool.
+func execText(ctx context.Context, conn driver.Conn, text string) error {
+	execer, ok := conn.(driver.ExecerContext)
+	if !ok {
+		return fmt.Errorf("the driver's connection %T runs no statements", conn)
+	}
+	if _, err := execer.ExecContext(ctx, text, nil); err != nil {
+		return fmt.Errorf("ready the connection: %w", err)
+	}
+	return nil
+}
+
+// queryText runs a query on a connection that is not yet in a pool, and
+// returns one column of its first row, "" if there is none.
+func queryText(ctx context.Context, conn driver.Conn, query string, column int) (string, error) {
 	queryer, ok := conn.(driver.QueryerContext)
 	if !ok {
 		return "", fmt.Errorf("the driver's connection %T can't be asked for its settings", conn)
@@ -44,14 +69,17 @@ func queryText(ctx context.Context, conn driver.Conn, query string) (string, err
 	}
 	defer rows.Close()
 	row := make([]driver.Value, len(rows.Columns()))
-	if err := rows.Next(row); err != nil && !errors.Is(err, io.EOF) {
+	switch err := rows.Next(row); {
+	case errors.Is(err, io.EOF):
+		return "", nil
+	case err != nil:
 		return "", fmt.Errorf("read the connection's settings: %w", err)
 	}
-	switch text := row[0].(type) {
+	switch text := row[column].(type) {
 	case string:
 		return text, nil
 	case []byte:
 		return string(text), nil
 	}
-	return "", fmt.Errorf("read the connection's settings: a text was expected, not %T", row[0])
+	return "", fmt.Errorf("read the connection's settings: a text was expected, not %T", row[column])
 }

@@ -17,6 +17,7 @@ import (
 const (
 	defaultCommitWait = 10 * time.Second // longer than a disk's hiccup, shorter than a client's patience
 	defaultBusyWait   = 5 * time.Second  // half of it, so that waiting and committing fit into one request
+	defaultWriters    = 16               // transactions that wait for the disk or the network
 	defaultReaders    = 4                // reads are short; more would only share the same few cores
 )
 
@@ -32,8 +33,17 @@ type Options struct {
 	Skew func() time.Duration
 	// Log hears of commits whose caller had gone. Default slog.Default().
 	Log *slog.Logger
+	// Isolation is that of the transactions of Do. Default: the pool's own.
+	Isolation sql.IsolationLevel
 	// Readers is how many connections serve View; for Open only. Default 4.
 	Readers int
+	// Writers is how many connections serve InTx; for Open only. Default 16;
+	// SQLite has one.
+	Writers int
+	// UnsafeAsyncFailover allows a URL with several hosts that don't replicate
+	// before they answer COMMIT: for Open only. A failover then loses commits
+	// that were reported as done.
+	UnsafeAsyncFailover bool
 	// Connect wraps the driver, for tracing and for tests that break it; for
 	// Open only. Default: as it is.
 	Connect func(driver.Connector) driver.Connector
@@ -57,6 +67,9 @@ func (o Options) withDefaults() Options {
 	if o.Readers <= 0 {
 		o.Readers = defaultReaders
 	}
+	if o.Writers <= 0 {
+		o.Writers = defaultWriters
+	}
 	if o.jitter == nil {
 		o.jitter = rand.N[time.Duration]
 	}
@@ -72,28 +85,56 @@ type DB struct {
 var _ onlyonce.Transactor = (*DB)(nil)
 
 // Open opens the database that url names: "sqlite:PATH", where the path may
-// be relative. The file is made if it is missing; its tables are made by
-// Migrate. Every connection is asked for its settings and refused with
+// be relative, "postgres://USER:PASSWORD@HOST/NAME" or
+// "mysql://USER:PASSWORD@HOST/NAME", with the parameters of the drivers pgx and
+// go-sql-driver/mysql. An SQLite file is made if it is missing; the tables are
+// made by Migrate. Every connection is asked for its settings and refused with
 // ErrUnsafeSettings if they could lose a commit.
+//
+// Several hosts, HOST,HOST/NAME, are an order of failover: the first that can
+// be written serves until it fails. They must replicate synchronously, else
+// they are refused in the same way.
 func Open(ctx context.Context, url string, o Options) (*DB, error) {
-	scheme, path, _ := strings.Cut(url, ":")
-	var d Dialect
-	switch scheme {
-	case "sqlite":
-		d = SQLite()
-	case "postgres", "postgresql", "mysql":
-		return nil, fmt.Errorf("open the database: %s comes with the next release; use sqlite:PATH until then", scheme)
-	default:
-		return nil, errors.New("open the database: its URL must be sqlite:PATH, postgres://HOST/NAME or mysql://HOST/NAME")
+	d, err := dialectOf(url)
+	if err != nil {
+		return nil, fmt.Errorf("open the database: %w", err)
 	}
 	store := New(d, o)
 	ctx, cancel := context.WithTimeout(ctx, store.o.BusyWait)
 	defer cancel()
-	h, err := d.open(ctx, path, store.o)
+	h, err := d.open(ctx, url, store.o)
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", d.classed(err))
 	}
 	return &DB{store, h}, nil
+}
+
+// OpenSQL opens a plain pool on the database that url names as for Open, for
+// an application's own use and for Do. The drivers' defaults hold, but that an
+// SQLite file is in WAL mode with synchronous=FULL and a busy timeout.
+func OpenSQL(url string) (*sql.DB, Dialect, error) {
+	d, err := dialectOf(url)
+	if err != nil {
+		return nil, d, fmt.Errorf("open the database: %w", err)
+	}
+	db, err := d.pool(url, Options{}.withDefaults())
+	if err != nil {
+		return nil, d, fmt.Errorf("open the database: %w", err)
+	}
+	return db, d, nil
+}
+
+// dialectOf returns the dialect that a URL's scheme names.
+func dialectOf(url string) (Dialect, error) {
+	switch scheme, _, _ := strings.Cut(url, ":"); scheme {
+	case "sqlite":
+		return SQLite(), nil
+	case "postgres", "postgresql":
+		return Postgres(), nil
+	case "mysql", "mariadb":
+		return MySQL(), nil
+	}
+	return Dialect{}, errors.New("its URL must be sqlite:PATH, postgres://HOST/NAME or mysql://HOST/NAME")
 }
 
 // Store returns the store of the keys in this database.
@@ -152,7 +193,7 @@ func (d *DB) View(ctx context.Context, work func(ctx context.Context, tx onlyonc
 		return d.store.d.unreached(wait, "get a connection that reads", err)
 	}
 	defer conn.Close()
-	tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	tx, err := conn.BeginTx(ctx, &d.store.d.snapshot)
 	if err != nil {
 		return d.store.d.unreached(ctx, "begin to read", err)
 	}

@@ -19,8 +19,7 @@ type Dialect struct {
 	// Name is the word in URLs and in the folders of migrations.
 	Name string
 	// Now is an SQL expression: microseconds since 1970 by the clock that
-	// judges leases. It holds one placeholder, which takes Options.Skew in
-	// microseconds.
+	// judges leases. It holds one ?, which takes Options.Skew in microseconds.
 	Now string
 	// ForUpdate ends a SELECT whose rows stay locked until the transaction
 	// ends. Empty where the transaction holds the only write lock anyway.
@@ -37,60 +36,47 @@ type Dialect struct {
 	// not the statement.
 	Unavailable func(err error) bool
 
-	endsTx     func(err error) bool // the transaction is gone: another statement would run outside it
-	rolledBack func(err error) bool // COMMIT failed, and it is certain that nothing became durable
+	lockTimeout func(err error) bool // another transaction held a lock for all of Options.BusyWait
+	endsTx      func(err error) bool // the transaction is gone: another statement would run outside it, or fail
+	endsConn    func(err error) bool // the connection lives and can't write any more: it must not serve anybody else
+	rolledBack  func(err error) bool // COMMIT failed, and it is certain that nothing became durable
 
-	oneWriter               bool // writers take turns in the whole database, so they queue in process
-	begin, commit, rollback string
-	settings                string // a query: the settings that can lose a commit, in words, or an empty text
-	sql                     statements
-	schema                  schemaStatements
-	goose                   goose.Dialect
+	oneWriter        bool                   // writers take turns in the whole database, so they queue in process
+	begin            func(o Options) string // a transaction for writing, with bounded waits for locks
+	commit, rollback string
+	snapshot         sql.TxOptions            // of View
+	settings         string                   // a query: the settings that can lose a commit, in words, or an empty text
+	session          func(o Options) []string // what each connection of our own is told first
+	sql              statements
+	schema           schemaStatements
+	goose            goose.Dialect
+
+	// adopt checks the settings of a connection that is not ours and readies it
+	// for Do, before its transaction begins; restore undoes that before the
+	// connection goes back.
+	adopt      func(ctx context.Context, conn *sql.Conn, o Options) (restore func() error, err error)
+	boundLocks func(o Options) string // the first statement in a transaction that Do began; nil: none
+
 	// guardCommit lets a driver's connection commit only once it is armed; nil
 	// where a transaction can't end behind its owner's back.
 	guardCommit   func(conn any) *commitGuard
-	refusedCommit func(err error) bool                                       // by such a guard
-	upkeep        func(ctx context.Context, conn *sql.Conn, o Options) error // nil: nothing to do
-	open          func(ctx context.Context, path string, o Options) (handles, error)
+	refusedCommit func(err error) bool // by such a guard
+	// doubt returns what the server said beside a COMMIT that it reported as
+	// done, "" if nothing; nil where it has no way to say so.
+	doubt func(conn *sql.Conn) string
+
+	upkeep func(ctx context.Context, conn *sql.Conn, o Options) error // nil: nothing to do
+	open   func(ctx context.Context, url string, o Options) (handles, error)
+	pool   func(url string, o Options) (*sql.DB, error)
+	// failover says why several hosts could lose a commit when one of them
+	// fails, or an empty text; nil where there is one host at most.
+	failover func(ctx context.Context, db *sql.DB) (fault string, err error)
 }
 
 // handles are a database as a dialect opened it.
 type handles struct {
 	writer, readers *sql.DB
 	present         func() error // says that the database is not the one that was opened any more
-}
-
-// statements are the engine's statements on its keys, one for each verb of
-// onlyonce.Store, in the engine's own placeholders. The comment names the
-// arguments in order; skew stands wherever the text says Now.
-type statements struct {
-	now        string            // skew
-	claim      string            // account, key, body_hash, operation, owner, skew, lease, point, resource, skew
-	load       string            // skew, account, key
-	loadLocked string            // as load
-	takeOver   string            // owner, skew, lease, account, key, attempt, skew
-	advance    string            // point, resource, skew, lease, account, key, owner
-	finish     string            // resource, response status, headers, body, skew, skew, retention, account, key, owner
-	release    string            // account, key, owner
-	expire     string            // tombstones, account, key, skew
-	forget     string            // account, key, skew
-	due        map[string]string // by status; skew, skew, limit
-	createdAt  string            // account, key
-	list       string            // skew, account, limit
-	listAfter  string            // skew, account, created_at, created_at, key, limit
-}
-
-// schemaStatements are the statements on the tables that guard migrations.
-type schemaStatements struct {
-	create       []string
-	tableExists  string // table
-	insertLease  string // owner, skew, lease
-	takeLease    string // owner, skew, lease, owner, skew
-	leaseOwner   string
-	dropLease    string // owner
-	version      string // %s: version table
-	incompatible string // %s: version table; set, the newest version that this program knows
-	installation string
 }
 
 // retryable reports that a transaction was rolled back for a rival's sake and
@@ -105,7 +91,9 @@ func (d Dialect) classed(err error) error {
 	switch {
 	case err == nil, errors.Is(err, ErrUnavailable), errors.Is(err, onlyonce.ErrCommitUnknown):
 		return err
-	case d.Retryable(err):
+	case errors.Is(err, onlyonce.ErrInFlight):
+		return err // the wait for a lock was the wait for the original
+	case d.Retryable(err) || d.lockTimeout(err):
 		return fmt.Errorf("%w: %w", ErrBusy, err)
 	case d.Unavailable(err):
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -119,7 +107,7 @@ func (d Dialect) unreached(ctx context.Context, doing string, err error) error {
 	switch {
 	case errors.Is(err, ErrUnsafeSettings):
 		return fmt.Errorf("%s: %w", doing, err)
-	case ctx.Err() != nil || d.Retryable(err):
+	case ctx.Err() != nil || d.Retryable(err) || d.lockTimeout(err):
 		return fmt.Errorf("%w: %s: %w", ErrBusy, doing, err)
 	}
 	return fmt.Errorf("%w: %s: %w", ErrUnavailable, doing, err)

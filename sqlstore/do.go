@@ -9,15 +9,6 @@ import (
 	"github.com/onlyonce-go/onlyonce"
 )
 
-// Result is what Do returns.
-type Result struct {
-	Outcome  onlyonce.Outcome
-	Replayed bool // the outcome is that of an earlier call
-	// Record is the stored row that an error speaks of, for example the
-	// resource under onlyonce.ErrExpired; else zero.
-	Record onlyonce.Record
-}
-
 // Do runs effect at most once for the intent's key, in one transaction with
 // the claim and the outcome, and gives every later call the stored outcome.
 // once must have been made with a Store of this package, and db must be the
@@ -30,11 +21,15 @@ type Result struct {
 // An effect that wants its failure to be final returns a failed outcome. A
 // panic rolls back and goes on. ctx bounds the wait for the transaction to
 // begin; once the claim is made the transaction goes on without it, and an
-// effect that gives a context that ends to tx risks ErrTransactionLost. With the
-// driver modernc.org/sqlite no statement that comes after the loss can commit.
+// effect that gives a context that ends to tx risks ErrTransactionLost. What
+// comes after the loss can't commit: on SQLite with the driver
+// modernc.org/sqlite, on PostgreSQL, and on MySQL, where the session is out of
+// autocommit for the while. Options.BusyWait bounds each wait for a lock, the
+// effect's own among them.
 //
 // A duplicate waits for the original: if that commits it gets the outcome, if
-// that rolls back it runs itself. Besides the errors of Engine.Begin:
+// that rolls back it runs itself. Besides the errors of Engine.Begin
+// (ErrInFlight also when the original did not end within BusyWait):
 // onlyonce.ErrCommitUnknown (same key again finds out),
 // onlyonce.ErrTransactionLost and onlyonce.ErrOutcomeTooLarge (nothing was
 // committed), ErrBusy and ErrUnavailable (nothing is durable).
@@ -44,107 +39,93 @@ func Do(ctx context.Context, once *onlyonce.Engine, db *sql.DB, in onlyonce.Inte
 	if !ok {
 		return Result{}, fmt.Errorf("sqlstore.Do needs an engine made with a *sqlstore.Store, not with a %T", once.Store())
 	}
-	var res Result
-	err := s.again(ctx, func() (err error) {
-		res, err = s.answer(ctx, once, db, in, effect)
-		return err
-	})
-	return res, err
+	c := &client{s: s, db: db}
+	return s.Local(ctx, once, c, in, func() (onlyonce.Outcome, error) { return effect(c.tx) })
 }
 
-// answer replays what is stored, and else takes its turn to run.
-func (s *Store) answer(ctx context.Context, once *onlyonce.Engine, db *sql.DB, in onlyonce.Intent,
-	effect func(tx *sql.Tx) (onlyonce.Outcome, error)) (Result, error) {
-	wait, cancel := context.WithTimeout(ctx, s.o.BusyWait)
-	defer cancel()
-	d, err := once.Look(wait, wrapped{db}, in)
-	if err != nil && d.Record.Status == "" && wait.Err() != nil {
-		return Result{}, s.d.unreached(wait, "look at the key", err)
-	}
-	if err != nil || d.Outcome != nil {
-		return replay(d, err)
-	}
-	if err := s.turns.enter(wait); err != nil {
-		return Result{}, err
-	}
-	conn, err := db.Conn(wait)
+// client is database/sql, for one call of Do.
+type client struct {
+	s  *Store
+	db *sql.DB
+	tx *sql.Tx // begun last
+}
+
+// Look reads on any connection of the pool.
+func (c *client) Look(context.Context) (tx onlyonce.Tx, done func(), err error) {
+	return wrapped{c.db}, func() {}, nil
+}
+
+// Begin begins a transaction on a connection that was checked and readied.
+func (c *client) Begin(ctx context.Context) (Session, error) {
+	conn, err := c.db.Conn(ctx)
 	if err != nil {
-		s.turns.leave()
-		return Result{}, s.d.unreached(wait, "get a connection", err)
+		return Session{}, err
 	}
-	tx, err := s.beginFor(wait, conn)
+	restore, err := c.s.d.adopt(ctx, conn, c.s.o)
 	if err != nil {
 		discard(conn)
-		s.turns.leave()
-		return Result{}, err
+		return Session{}, err
 	}
-	arm, unguard := s.guard(conn)
-	t := &native{s: s, conn: conn, rollback: tx.Rollback, before: unguard, commit: func() error {
-		arm()
-		return tx.Commit()
-	}}
-	defer t.giveUp()
-	return s.perform(context.WithoutCancel(ctx), once, t, tx, in, effect)
+	// A context that ends would end the transaction with it.
+	c.tx, err = conn.BeginTx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: c.s.o.Isolation})
+	if err == nil && c.s.d.boundLocks != nil {
+		_, err = c.tx.ExecContext(ctx, c.s.d.boundLocks(c.s.o))
+	}
+	if err != nil {
+		discard(conn)
+		return Session{}, err
+	}
+	arm, unguard := c.s.guard(conn)
+	return Session{
+		Tx: Wrap(c.tx),
+		Commit: func() error {
+			arm()
+			return c.s.certain(conn, c.tx.Commit)
+		},
+		Rollback: c.tx.Rollback,
+		Release: func(clean bool) {
+			unguard()
+			if clean && restore() == nil {
+				_ = conn.Close() // back to the pool, which reports nothing worth knowing
+				return
+			}
+			discard(conn)
+		},
+	}, nil
 }
 
-// beginFor checks the settings of a connection that is not ours and begins on
-// it. It does so outside of the transaction: a read in front of the claim
-// would give it a snapshot that is already old.
-func (s *Store) beginFor(wait context.Context, conn *sql.Conn) (*sql.Tx, error) {
-	var fault string
-	if _, err := scalar(wait, wrapped{conn}, &fault, s.d.settings); err != nil {
-		return nil, s.d.unreached(wait, "read the connection's settings", err)
+// adoptChecked only checks the connection's settings. That is done outside of
+// the transaction: a read in front of the claim would give it a snapshot that
+// is already old.
+func adoptChecked(settings string) func(context.Context, *sql.Conn, Options) (func() error, error) {
+	return func(ctx context.Context, conn *sql.Conn, _ Options) (restore func() error, err error) {
+		var fault string
+		if _, err := scalar(ctx, wrapped{conn}, &fault, settings); err != nil {
+			return nil, fmt.Errorf("read the connection's settings: %w", err)
+		}
+		if fault != "" {
+			return nil, fmt.Errorf("%w: %s", ErrUnsafeSettings, fault)
+		}
+		return func() error { return nil }, nil
 	}
-	if fault != "" {
-		return nil, fmt.Errorf("%w: %s", ErrUnsafeSettings, fault)
-	}
-	tx, err := conn.BeginTx(context.WithoutCancel(wait), nil)
-	if err != nil {
-		return nil, s.d.unreached(wait, "begin a transaction", err)
-	}
-	return tx, nil
 }
 
-// perform is the transaction: claim, effect, outcome, proof, COMMIT.
-func (s *Store) perform(ctx context.Context, once *onlyonce.Engine, t *native, tx *sql.Tx, in onlyonce.Intent,
-	effect func(tx *sql.Tx) (onlyonce.Outcome, error)) (Result, error) {
-	d, err := once.Begin(ctx, Wrap(tx), in)
-	if err != nil || d.Outcome != nil {
-		return replay(d, err)
-	}
-	if d.Claim.Point != onlyonce.Started {
-		// The key was used for an effect outside: only its resolver may go on.
-		err := fmt.Errorf("key %v is at the point %q: %w", in.Key, d.Claim.Point, onlyonce.ErrUnknown)
-		return Result{Record: d.Record}, err
-	}
-	outcome, err := effect(tx)
-	if err != nil && s.refused(err) {
-		t.throwAway()
-		return Result{}, fmt.Errorf("%w: key %v: %w", onlyonce.ErrTransactionLost, in.Key, err)
-	}
-	if err != nil {
-		return Result{}, err
-	}
-	if outcome, err = outcome.Storable(); err != nil {
-		return Result{}, err
-	}
-	err = once.Finish(ctx, Wrap(tx), *d.Claim, outcome)
-	if errors.Is(err, onlyonce.ErrFenced) || errors.Is(err, sql.ErrTxDone) || err != nil && s.refused(err) {
-		t.throwAway()
-		return Result{}, fmt.Errorf("%w: key %v", onlyonce.ErrTransactionLost, in.Key)
-	}
-	if err != nil {
-		return Result{}, err
-	}
-	if err := t.end(); err != nil {
-		return Result{}, err
-	}
-	return Result{Outcome: outcome}, nil
-}
+// errDoubt is a COMMIT that was reported as done with a warning.
+var errDoubt = errors.New("the server committed with a warning")
 
-func replay(d onlyonce.Decision, err error) (Result, error) {
-	if err != nil {
-		return Result{Record: d.Record}, err
+// certain commits, and turns a warning that comes with the answer into an
+// error: PostgreSQL says so when the wait for the synchronous standby was cut
+// short.
+func (s *Store) certain(conn *sql.Conn, commit func() error) error {
+	if s.d.doubt == nil {
+		return commit()
 	}
-	return Result{Outcome: *d.Outcome, Replayed: true, Record: d.Record}, nil
+	_ = s.d.doubt(conn) // from before
+	if err := commit(); err != nil {
+		return err
+	}
+	if warning := s.d.doubt(conn); warning != "" {
+		return fmt.Errorf("%w: %s", errDoubt, warning)
+	}
+	return nil
 }

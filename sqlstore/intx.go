@@ -30,17 +30,39 @@ func (d *DB) attempt(ctx context.Context, work func(ctx context.Context, tx only
 	if err != nil {
 		return err
 	}
-	t := &native{s: s, conn: conn, commit: func() error { return run(conn, s.d.commit) },
-		rollback: func() error { return run(conn, s.d.rollback) }}
+	ctx, cancel := s.working(ctx)
+	defer cancel()
+	tx := &guarded{wrapped: wrapped{conn}, d: s.d, ctx: ctx}
+	t := &native{s: s, Session: Session{
+		Tx:       tx,
+		Commit:   func() error { return s.certain(conn, func() error { return run(conn, s.d.commit) }) },
+		Rollback: func() error { return run(conn, s.d.rollback) },
+		Release: func(clean bool) {
+			if !clean || tx.unfit {
+				discard(conn)
+			}
+			_ = conn.Close() // back to the pool, which reports nothing worth knowing
+		},
+	}}
 	defer t.giveUp()
-	tx := &guarded{wrapped: wrapped{conn}, d: s.d}
-	if err := work(context.WithoutCancel(ctx), tx); err != nil {
+	if err := work(ctx, tx); err != nil {
 		return err
 	}
 	if tx.lost != nil {
 		return tx.gone()
 	}
 	return t.end()
+}
+
+// working is the context of a transaction that has begun: it outlives the
+// caller's, and where a server may fall silent in the middle it ends after as
+// long as a caller waits at most. Before COMMIT that is no doubt, only a loss.
+func (s *Store) working(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx = context.WithoutCancel(ctx)
+	if s.d.oneWriter {
+		return ctx, func() {} // an interrupt would end more than the statement
+	}
+	return context.WithTimeout(ctx, s.o.BusyWait+s.o.CommitWait)
 }
 
 // begin waits for a turn, a connection and the write lock, all within
@@ -55,17 +77,32 @@ func (d *DB) begin(ctx context.Context) (*sql.Conn, error) {
 	if err := s.turns.enter(wait); err != nil {
 		return nil, err
 	}
-	conn, err := d.writer.Conn(wait)
+	conn, err := d.beginOn(wait)
 	if err != nil {
 		s.turns.leave()
-		return nil, s.d.unreached(wait, "get a connection that writes", err)
 	}
-	if _, err := conn.ExecContext(wait, s.d.begin); err != nil {
+	return conn, err
+}
+
+// beginOn tries another connection when the pool's has died since it was used
+// last, as all of them do when a server is restarted.
+func (d *DB) beginOn(wait context.Context) (*sql.Conn, error) {
+	const maxTries = 3
+	s := d.store
+	for n := 1; ; n++ {
+		conn, err := d.writer.Conn(wait)
+		if err != nil {
+			return nil, s.d.unreached(wait, "get a connection that writes", err)
+		}
+		_, err = conn.ExecContext(wait, s.d.begin(s.o))
+		if err == nil {
+			return conn, nil
+		}
 		discard(conn) // an interrupted BEGIN may have taken effect
-		s.turns.leave()
-		return nil, s.d.unreached(wait, "begin a transaction", err)
+		if n == maxTries || !connectionLost(err) || wait.Err() != nil {
+			return nil, s.d.unreached(wait, "begin a transaction", err)
+		}
 	}
-	return conn, nil
 }
 
 func run(conn *sql.Conn, text string) error {
@@ -76,11 +113,9 @@ func run(conn *sql.Conn, text string) error {
 // native is an open transaction together with the connection and the turn
 // that it holds. Whoever has it ends it, exactly once.
 type native struct {
-	s                *Store
-	conn             *sql.Conn
-	commit, rollback func() error
-	before           func() // run before the connection is given back; nil: nothing
-	ended            bool   // or handed over to the goroutine that commits
+	Session
+	s     *Store
+	ended bool // or handed over to the goroutine that commits
 }
 
 // giveUp rolls back unless the transaction was ended, panics included.
@@ -89,26 +124,20 @@ func (t *native) giveUp() {
 		return
 	}
 	t.ended = true
-	t.release(t.rollback() == nil)
+	t.release(t.Rollback() == nil)
 }
 
 // throwAway ends a transaction that the engine has ended by itself: the
 // connection may be in autocommit and must not serve anybody else.
 func (t *native) throwAway() {
 	t.ended = true
-	_ = t.rollback() // fails when there is nothing to roll back; the connection is closed anyway
+	_ = t.Rollback() // fails when there is nothing to roll back; the connection is closed anyway
 	t.release(false)
 }
 
 // release gives back the connection, closed unless it is clean, then the turn.
 func (t *native) release(clean bool) {
-	if t.before != nil {
-		t.before()
-	}
-	if !clean {
-		discard(t.conn)
-	}
-	_ = t.conn.Close() // back to the pool; the pool reports nothing worth knowing
+	t.Release(clean)
 	t.s.turns.leave()
 }
 
@@ -118,9 +147,9 @@ func (t *native) end() error {
 	t.ended = true
 	done := make(chan error, 1)
 	go func() {
-		err := t.commit()
+		err := t.Commit()
 		if err != nil {
-			_ = t.rollback()
+			_ = t.Rollback()
 		}
 		t.release(err == nil)
 		done <- err

@@ -37,12 +37,32 @@ const (
 	sqliteConstraintUnique     = 2067
 )
 
+// SQLite's "now" stands still within a statement and has the resolution of a
+// millisecond; it is the clock of the process, so every process on one file
+// must run on one machine, which SQLite in WAL mode demands anyway.
+const sqliteNow = `(CAST(round(unixepoch('subsec') * 1000000.0) AS INTEGER) + ?)`
+
+// An in-memory database has no file to lose and can't use a WAL.
+const sqliteSettings = `SELECT CASE
+	WHEN (SELECT synchronous FROM pragma_synchronous) < 2 THEN 'synchronous is below FULL'
+	WHEN (SELECT journal_mode FROM pragma_journal_mode) IN ('off', 'memory')
+		AND (SELECT file FROM pragma_database_list WHERE name = 'main') <> '' THEN 'journal_mode is off or memory'
+	ELSE '' END`
+
 // SQLite is the dialect of SQLite files, through the driver modernc.org/sqlite.
 func SQLite() Dialect {
+	shape := shape{
+		now: sqliteNow, rebind: func(query string) string { return query },
+		// Whoever has written in a transaction holds the database's write lock, so
+		// no row needs one.
+		unlessTaken:  "ON CONFLICT (account_id, idempotency_key) DO NOTHING",
+		unlessLeased: "ON CONFLICT (name) DO NOTHING",
+		tables:       "sqlite_schema", here: "type = 'table' AND name",
+	}
 	return Dialect{
 		Name:        "sqlite",
-		Now:         sqliteNow,
-		Rebind:      func(query string) string { return query },
+		Now:         shape.now,
+		Rebind:      shape.rebind,
 		IsDuplicate: sqliteIsDuplicate,
 		Retryable:   sqliteHas(sqliteBusy, sqliteLocked),
 		Unavailable: sqliteUnavailable,
@@ -51,17 +71,26 @@ func SQLite() Dialect {
 		// reached the disk, and a crash would bring it back: not in this list.
 		rolledBack:    sqliteHas(sqliteBusy, sqliteFull, sqliteConstraint, sqliteError),
 		oneWriter:     true,
-		begin:         "BEGIN IMMEDIATE",
+		lockTimeout:   func(error) bool { return false }, // a busy database is Retryable
+		endsConn:      func(error) bool { return false },
+		begin:         func(Options) string { return "BEGIN IMMEDIATE" },
 		commit:        "COMMIT",
 		rollback:      "ROLLBACK",
 		settings:      sqliteSettings,
 		guardCommit:   sqliteGuardCommit,
 		refusedCommit: func(err error) bool { return sqliteCode(err) == sqliteConstraintCommitHook },
 		upkeep:        sqliteUpkeep,
-		sql:           sqliteStatements(),
-		schema:        sqliteSchema(),
-		goose:         goose.DialectSQLite3,
-		open:          sqliteOpen,
+		adopt:         adoptChecked(sqliteSettings),
+		snapshot:      sql.TxOptions{ReadOnly: true},
+		sql:           shape.statements(),
+		schema: shape.schema(
+			`CREATE TABLE IF NOT EXISTS migration_lease (
+				name TEXT NOT NULL PRIMARY KEY, owner TEXT NOT NULL, lease_until BIGINT NOT NULL)`,
+			`CREATE TABLE IF NOT EXISTS schema_compatible (
+				name TEXT NOT NULL, version BIGINT NOT NULL, PRIMARY KEY (name, version))`),
+		goose: goose.DialectSQLite3,
+		open:  sqliteOpen,
+		pool:  sqlitePool,
 	}
 }
 
@@ -101,13 +130,12 @@ func sqliteUnavailable(err error) bool {
 // reads: in WAL mode readers and the writer never wait for each other. What is
 // deleted or blanked is overwritten with zeros (secure_delete), because a card
 // token must not stay in the file's free space.
-func sqliteOpen(ctx context.Context, path string, o Options) (h handles, err error) {
-	path, err = sqlitePath(path)
+func sqliteOpen(ctx context.Context, url string, o Options) (h handles, err error) {
+	path, err := sqlitePath(url)
 	if err != nil {
 		return h, err
 	}
-	pragmas := fmt.Sprintf("?_pragma=busy_timeout(%d)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"+
-		"&_pragma=secure_delete(ON)", o.BusyWait/time.Millisecond)
+	pragmas := sqlitePragmas(o) + "&_pragma=secure_delete(ON)"
 	if h.writer, err = sqliteHandle(path+pragmas+"&_txlock=immediate", 1, o); err != nil {
 		return h, err
 	}
@@ -122,6 +150,23 @@ func sqliteOpen(ctx context.Context, path string, o Options) (h handles, err err
 		return h, errors.Join(err, h.writer.Close())
 	}
 	return h, nil
+}
+
+func sqlitePragmas(o Options) string {
+	return fmt.Sprintf("?_pragma=busy_timeout(%d)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)", o.BusyWait/time.Millisecond)
+}
+
+// sqlitePool is a pool for somebody else's own use.
+func sqlitePool(url string, o Options) (*sql.DB, error) {
+	path, err := sqlitePath(url)
+	if err != nil {
+		return nil, err
+	}
+	connector, err := sqlite.NewConnector(path + sqlitePragmas(o))
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
 }
 
 // sqliteUpkeep copies the write-ahead log back and empties it. That waits for
@@ -159,7 +204,8 @@ func sqlitePresent(path string) (func() error, error) {
 }
 
 // sqlitePath refuses what would open another database than the one named.
-func sqlitePath(path string) (string, error) {
+func sqlitePath(url string) (string, error) {
+	path := strings.TrimPrefix(url, "sqlite:")
 	switch {
 	case path == "" || path == ":memory:":
 		return "", errors.New("sqlite needs the path of a file, for example sqlite:onlyonce.db")
@@ -187,7 +233,7 @@ func sqliteHandle(dsn string, conns int, o Options) (*sql.DB, error) {
 	if o.Connect != nil {
 		connector = o.Connect(connector)
 	}
-	db := sql.OpenDB(checkedConnector{connector, sqliteSettings})
+	db := sql.OpenDB(checkedConnector{connector, SQLite(), o})
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	return db, nil

@@ -41,32 +41,34 @@ func (w wrapped) Query(ctx context.Context, query string, args ...any) (onlyonce
 	return rows, nil
 }
 
-// guarded is the transaction of DB.InTx. It ignores cancellation, because an
-// interrupted statement makes some engines roll back all and run the next
-// statement in autocommit; and when the engine has ended the transaction for
-// another reason it refuses to go on.
+// guarded is the transaction of DB.InTx. It ignores a cancellation by the
+// caller, because an interrupted statement makes some engines roll back all and
+// run the next statement in autocommit; and when the engine has ended the
+// transaction for another reason it refuses to go on.
 type guarded struct {
 	wrapped
-	d    Dialect
-	lost error // what ended the transaction
+	d     Dialect
+	ctx   context.Context // of the whole transaction
+	lost  error           // what ended the transaction
+	unfit bool            // the connection must not serve anybody else
 }
 
 // Exec runs a statement unless the transaction is lost.
-func (g *guarded) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+func (g *guarded) Exec(_ context.Context, query string, args ...any) (int64, error) {
 	if g.lost != nil {
 		return 0, g.gone()
 	}
-	n, err := g.wrapped.Exec(context.WithoutCancel(ctx), query, args...)
+	n, err := g.wrapped.Exec(g.ctx, query, args...)
 	g.note(err)
 	return n, err
 }
 
 // Query runs a query unless the transaction is lost.
-func (g *guarded) Query(ctx context.Context, query string, args ...any) (onlyonce.Rows, error) {
+func (g *guarded) Query(_ context.Context, query string, args ...any) (onlyonce.Rows, error) {
 	if g.lost != nil {
 		return nil, g.gone()
 	}
-	rows, err := g.wrapped.Query(context.WithoutCancel(ctx), query, args...)
+	rows, err := g.wrapped.Query(g.ctx, query, args...)
 	g.note(err)
 	if err != nil {
 		return nil, err
@@ -75,9 +77,13 @@ func (g *guarded) Query(ctx context.Context, query string, args ...any) (onlyonc
 }
 
 func (g *guarded) note(err error) {
-	if err != nil && g.d.endsTx(err) {
+	if err == nil {
+		return
+	}
+	if g.d.endsTx(err) {
 		g.lost = err
 	}
+	g.unfit = g.unfit || g.d.endsConn(err)
 }
 
 func (g *guarded) gone() error {

@@ -1,0 +1,153 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/onlyonce-go/onlyonce"
+)
+
+// Result is what Do returns.
+type Result struct {
+	Outcome  onlyonce.Outcome
+	Replayed bool // the outcome is that of an earlier call
+	// Record is the stored row that an error speaks of, for example the
+	// resource under onlyonce.ErrExpired; else zero.
+	Record onlyonce.Record
+}
+
+// Client is what Local needs of a library that talks to the database. Do has
+// one for database/sql, and package pgxstore one for pgx.
+type Client interface {
+	// Look gives a connection to read with, outside of any transaction, within
+	// ctx. done gives it back.
+	Look(ctx context.Context) (tx onlyonce.Tx, done func(), err error)
+	// Begin gets a connection, checks its settings and begins a transaction on
+	// it, all within ctx; the transaction itself must outlive ctx.
+	Begin(ctx context.Context) (Session, error)
+}
+
+// Session is an open transaction and the connection that it runs on.
+type Session struct {
+	Tx onlyonce.Tx
+	// Commit waits for the server's answer, however long that takes, and returns
+	// an error if the answer leaves doubt.
+	Commit   func() error
+	Rollback func() error
+	// Release gives the connection back, or closes it unless it is clean.
+	Release func(clean bool)
+}
+
+// Local is Do for any client library: the adapter in client begins and ends,
+// and effect runs in the transaction that it began last. A client serves one
+// call of Local.
+func (s *Store) Local(ctx context.Context, once *onlyonce.Engine, client Client, in onlyonce.Intent,
+	effect func() (onlyonce.Outcome, error)) (res Result, err error) {
+	err = s.again(ctx, func() (err error) {
+		res, err = s.answer(ctx, once, client, in, effect)
+		return err
+	})
+	return res, err
+}
+
+// answer replays what is stored, and else takes its turn to run.
+func (s *Store) answer(ctx context.Context, once *onlyonce.Engine, client Client, in onlyonce.Intent,
+	effect func() (onlyonce.Outcome, error)) (Result, error) {
+	wait, cancel := context.WithTimeout(ctx, s.o.BusyWait)
+	defer cancel()
+	d, err := s.look(wait, once, client, in)
+	if err != nil || d.Outcome != nil {
+		return replay(d, err)
+	}
+	if err := s.turns.enter(wait); err != nil {
+		return Result{}, err
+	}
+	session, err := client.Begin(wait)
+	if err != nil {
+		s.turns.leave()
+		return Result{}, s.d.unreached(wait, "begin a transaction", err)
+	}
+	t := &native{s: s, Session: session}
+	defer t.giveUp()
+	return s.perform(context.WithoutCancel(ctx), once, t, in, effect)
+}
+
+// look reads the key on a connection that is given back before the turn to
+// write is waited for: with a pool of one that would wait for itself.
+func (s *Store) look(wait context.Context, once *onlyonce.Engine, client Client, in onlyonce.Intent) (
+	onlyonce.Decision, error) {
+	tx, done, err := client.Look(wait)
+	if err != nil {
+		return onlyonce.Decision{}, s.d.unreached(wait, "look at the key", err)
+	}
+	defer done()
+	d, err := once.Look(wait, tx, in)
+	if err != nil && d.Record.Status == "" && wait.Err() != nil {
+		err = s.d.unreached(wait, "look at the key", err)
+	}
+	return d, err
+}
+
+// perform is the transaction: claim, effect, outcome, proof, COMMIT.
+func (s *Store) perform(ctx context.Context, once *onlyonce.Engine, t *native, in onlyonce.Intent,
+	effect func() (onlyonce.Outcome, error)) (Result, error) {
+	d, err := once.Begin(ctx, t.Tx, in)
+	if err != nil && s.d.lockTimeout(err) {
+		return Result{}, fmt.Errorf("%w: the transaction that holds key %v did not end within %v: %w",
+			onlyonce.ErrInFlight, in.Key, s.o.BusyWait, err)
+	}
+	if err != nil || d.Outcome != nil {
+		return replay(d, err)
+	}
+	if d.Claim.Point != onlyonce.Started {
+		// The key was used for an effect outside: only its resolver may go on.
+		err := fmt.Errorf("key %v is at the point %q: %w", in.Key, d.Claim.Point, onlyonce.ErrUnknown)
+		return Result{Record: d.Record}, err
+	}
+	outcome, err := effect()
+	if err != nil && s.refused(err) {
+		return Result{}, t.lost(in, err)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	if outcome, err = outcome.Storable(); err != nil {
+		return Result{}, err
+	}
+	err = once.Finish(ctx, t.Tx, *d.Claim, outcome)
+	if err != nil && s.gone(err) {
+		return Result{}, t.lost(in, err)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	if err := t.end(); err != nil {
+		return Result{}, err
+	}
+	return Result{Outcome: outcome}, nil
+}
+
+// lost ends a transaction that the server has ended by itself while the effect
+// ran: it can't be committed, and its connection serves nobody else.
+func (t *native) lost(in onlyonce.Intent, err error) error {
+	t.throwAway()
+	if t.s.d.Retryable(err) {
+		return fmt.Errorf("store the outcome of key %v: %w", in.Key, err) // run it again
+	}
+	return fmt.Errorf("%w: key %v: %w", onlyonce.ErrTransactionLost, in.Key, err)
+}
+
+// gone reports whether an error of the last statement means that there is no
+// transaction any more, or none that holds the claim.
+func (s *Store) gone(err error) bool {
+	return errors.Is(err, onlyonce.ErrFenced) || errors.Is(err, sql.ErrTxDone) || s.refused(err) || s.d.endsTx(err)
+}
+
+func replay(d onlyonce.Decision, err error) (Result, error) {
+	if err != nil {
+		return Result{Record: d.Record}, err
+	}
+	return Result{Outcome: *d.Outcome, Replayed: true, Record: d.Record}, nil
+}

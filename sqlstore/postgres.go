@@ -1,0 +1,202 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+
+	"github.com/onlyonce-go/onlyonce/internal/pgnotice"
+)
+
+// The clock stands still within a statement, so that the planner can use an
+// index and one row's times agree, and it moves within a transaction: a claim
+// that comes late in one must not begin with an old lease.
+const postgresNow = `((extract(epoch FROM statement_timestamp()) * 1000000)::bigint + ?)`
+
+// A setting that this server does not have reads as NULL.
+const postgresSettings = `SELECT CASE
+	WHEN current_setting('fsync', true) = 'off'
+		THEN 'fsync is off: a crash of the machine can lose commits; set fsync = on'
+	WHEN current_setting('full_page_writes', true) = 'off'
+		THEN 'full_page_writes is off: a crash of the machine can tear pages; set full_page_writes = on'
+	WHEN current_setting('synchronous_commit', true) = 'off'
+		THEN 'synchronous_commit is off: a crash loses the last commits; set synchronous_commit = on'
+	ELSE '' END`
+
+const postgresFailover = `SELECT CASE
+	WHEN current_setting('synchronous_standby_names', true) = ''
+		THEN 'several hosts are named and none is a synchronous standby: a failover loses the last commits; ' ||
+			'set synchronous_standby_names'
+	WHEN current_setting('synchronous_commit', true) = 'local'
+		THEN 'several hosts are named and synchronous_commit is local: a failover loses the last commits; ' ||
+			'set synchronous_commit = on'
+	ELSE '' END`
+
+// Postgres is the dialect of PostgreSQL 15 and newer and of what speaks like
+// it, through the driver jackc/pgx.
+func Postgres() Dialect {
+	shape := shape{
+		now: postgresNow, lock: "FOR UPDATE", rebind: postgresRebind,
+		unlessTaken:  "ON CONFLICT (account_id, idempotency_key) DO NOTHING",
+		unlessLeased: "ON CONFLICT (name) DO NOTHING",
+		tables:       "information_schema.tables", here: "table_schema = current_schema() AND table_name",
+	}
+	return Dialect{
+		Name:        "postgres",
+		Now:         shape.now,
+		ForUpdate:   shape.lock,
+		Rebind:      shape.rebind,
+		IsDuplicate: postgresHas("23505"), // unique_violation
+		// serialization_failure, deadlock_detected, and a statement that came
+		// after one of them in the same transaction never hides it.
+		Retryable:   postgresHas("40001", "40P01"),
+		Unavailable: postgresUnavailable,
+		lockTimeout: postgresHas("55P03"), // lock_not_available
+		// After any error of a statement PostgreSQL answers COMMIT with ROLLBACK.
+		endsTx: func(err error) bool { return postgresCode(err) != "" || connectionLost(err) },
+		// read_only_sql_transaction: the server has become a standby.
+		endsConn: postgresHas("25006", "57P01", "57P02", "57P03"),
+		// A constraint that is checked at the end, and an aborted transaction.
+		rolledBack: func(err error) bool {
+			return errors.Is(err, pgx.ErrTxCommitRollback) || postgresHas("40001", "40P01", "23", "25P02")(err)
+		},
+		begin:    func(o Options) string { return "BEGIN ISOLATION LEVEL READ COMMITTED; " + postgresBoundLocks(o) },
+		commit:   "COMMIT",
+		rollback: "ROLLBACK",
+		snapshot: sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
+		settings: postgresSettings,
+		failover: func(ctx context.Context, db *sql.DB) (fault string, err error) {
+			_, err = scalar(ctx, wrapped{db}, &fault, postgresFailover)
+			return fault, err
+		},
+		sql: shape.statements(),
+		schema: shape.schema(
+			`CREATE TABLE IF NOT EXISTS migration_lease (
+				name TEXT COLLATE "C" NOT NULL PRIMARY KEY, owner TEXT NOT NULL, lease_until BIGINT NOT NULL)`,
+			`CREATE TABLE IF NOT EXISTS schema_compatible (
+				name TEXT COLLATE "C" NOT NULL, version BIGINT NOT NULL, PRIMARY KEY (name, version))`),
+		goose:      goose.DialectPostgres,
+		adopt:      adoptChecked(postgresSettings),
+		boundLocks: postgresBoundLocks,
+		doubt:      postgresDoubt,
+		open:       postgresOpen,
+		pool: func(url string, o Options) (*sql.DB, error) {
+			cfg, err := postgresConfig(url, o)
+			if err != nil {
+				return nil, err
+			}
+			return stdlib.OpenDB(*cfg), nil
+		},
+	}
+}
+
+// postgresBoundLocks lasts for one transaction, so that it works behind a
+// pooler that gives each transaction another session.
+func postgresBoundLocks(o Options) string {
+	return fmt.Sprintf("SET LOCAL lock_timeout = %d", max(o.BusyWait.Milliseconds(), 1)) // 0 would be without end
+}
+
+// postgresRebind turns ? into $1, $2 and so on. No text of ours has a ? in a
+// literal.
+func postgresRebind(query string) string {
+	var b strings.Builder
+	n := 0
+	for part := range strings.SplitSeq(query, "?") {
+		if n > 0 {
+			b.WriteString("$" + strconv.Itoa(n))
+		}
+		b.WriteString(part)
+		n++
+	}
+	return b.String()
+}
+
+// postgresCode returns the SQLSTATE of an error, or "".
+func postgresCode(err error) string {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// postgresHas makes a test for codes or whole classes of them, which are the
+// first two characters (PostgreSQL, appendix A).
+func postgresHas(codes ...string) func(error) bool {
+	return func(err error) bool {
+		code := postgresCode(err)
+		for _, c := range codes {
+			if code != "" && strings.HasPrefix(code, c) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// postgresUnavailable knows, beside the loss of the connection: connection
+// exceptions, read-only servers, lack of resources, interventions of an
+// operator, and failures of the system under the server.
+func postgresUnavailable(err error) bool {
+	return connectionLost(err) || postgresHas("08", "25006", "53", "55P03", "57", "58", "XX")(err)
+}
+
+// postgresDoubt returns the warning that came with COMMIT.
+func postgresDoubt(conn *sql.Conn) (warning string) {
+	_ = conn.Raw(func(c any) error { // a connection that is gone has answered with an error
+		if c, ok := c.(interface{ Conn() *pgx.Conn }); ok {
+			warning = pgnotice.Take(c.Conn().PgConn())
+		}
+		return nil
+	})
+	return warning
+}
+
+// postgresConfig reads a URL. What it does not say is set so that it works
+// behind a pooler, and finds the server that can be written among several.
+func postgresConfig(text string, o Options) (*pgx.ConnConfig, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, errors.New("the URL can't be read: write postgres://USER:PASSWORD@HOST:PORT/NAME, " +
+			"with special characters of the password as %XX")
+	}
+	q := u.Query()
+	several := strings.Contains(u.Host, ",")
+	if several && !q.Has("target_session_attrs") {
+		q.Set("target_session_attrs", "read-write")
+	}
+	if !q.Has("connect_timeout") {
+		q.Set("connect_timeout", strconv.Itoa(int(dialTimeout(several)/time.Second)))
+	}
+	if !q.Has("default_query_exec_mode") {
+		q.Set("default_query_exec_mode", "exec") // no prepared statement outlives its transaction
+	}
+	if !q.Has("application_name") {
+		q.Set("application_name", "onlyonce")
+	}
+	u.RawQuery = q.Encode()
+	cfg, err := pgx.ParseConfig(u.String())
+	if err != nil {
+		return nil, err // pgx leaves the password out
+	}
+	pgnotice.Watch(&cfg.Config)
+	return cfg, nil
+}
+
+func postgresOpen(ctx context.Context, text string, o Options) (handles, error) {
+	cfg, err := postgresConfig(text, o)
+	if err != nil {
+		return handles{}, err
+	}
+	hosts := 1 + strings.Count(hostsOf(text), ",")
+	return serverHandles(ctx, Postgres(), stdlib.GetConnector(*cfg), hosts, o)
+}
