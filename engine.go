@@ -119,7 +119,7 @@ func decide(rec Record, in Intent) error {
 // no write. It never grants: when the key is free or its lease has lapsed the
 // decision holds neither claim nor outcome, and Begin decides.
 func (e *Engine) Look(ctx context.Context, tx Tx, in Intent) (Decision, error) {
-	if err := in.Key.Validate(); err != nil {
+	if err := in.validate(); err != nil {
 		return Decision{}, err
 	}
 	recs, err := e.o.Store.Load(ctx, tx, []Key{in.Key}, false)
@@ -151,7 +151,7 @@ func (e *Engine) forgotten(rec Record) bool {
 // taken over. The claim is not durable before the transaction is committed:
 // nothing may leave the process before.
 func (e *Engine) Begin(ctx context.Context, tx Tx, in Intent) (Decision, error) {
-	if err := in.Key.Validate(); err != nil {
+	if err := in.validate(); err != nil {
 		return Decision{}, err
 	}
 	claim := Claim{Intent: in, Owner: e.o.NewToken(), Attempt: 1, Lease: e.o.Lease, Point: Started}
@@ -249,6 +249,9 @@ func (e *Engine) Hold(ctx context.Context, tx Tx, c Claim) (Record, error) {
 // c.Lease gives the claim up at once, at that point. ErrFenced: nothing was
 // written.
 func (e *Engine) Advance(ctx context.Context, tx Tx, c Claim) error {
+	if err := c.validate(); err != nil {
+		return err
+	}
 	ok, err := e.o.Store.Advance(ctx, tx, []Claim{c})
 	return fenced("advance", c, ok, err)
 }
@@ -257,6 +260,9 @@ func (e *Engine) Advance(ctx context.Context, tx Tx, c Claim) error {
 // replayed and refuses an outcome over 1 MiB with ErrOutcomeTooLarge.
 // ErrFenced: nothing was written, answer from the stored record.
 func (e *Engine) Finish(ctx context.Context, tx Tx, c Claim, o Outcome) error {
+	if err := c.validate(); err != nil {
+		return err
+	}
 	o, err := o.Storable()
 	if err != nil {
 		return err

@@ -35,6 +35,34 @@ func TestNewRefusesWhatCouldLoseAnEffect(t *testing.T) {
 	}
 }
 
+// What an engine could cut or refuse is refused before any statement: the
+// store of this test panics when it is asked.
+func TestTextsThatEnginesWouldTreatDifferently(t *testing.T) {
+	once, err := onlyonce.New(onlyonce.Options{Store: anyStore{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := onlyonce.Key{Account: "17", Name: "k"}
+	for _, bad := range []string{strings.Repeat("x", 256), "\xff", "a\x00b"} {
+		in := onlyonce.Intent{Key: key, Operation: bad}
+		if _, err := once.Begin(t.Context(), nil, in); err == nil {
+			t.Errorf("the operation %.10q was taken", bad)
+		}
+		if _, err := once.Look(t.Context(), nil, in); err == nil {
+			t.Errorf("the operation %.10q was looked for", bad)
+		}
+		for _, c := range []onlyonce.Claim{{Point: onlyonce.Point(bad)}, {Resource: bad}} {
+			c.Key = key
+			if err := once.Advance(t.Context(), nil, c); err == nil {
+				t.Errorf("%+v was advanced", c)
+			}
+			if err := once.Finish(t.Context(), nil, c, onlyonce.Outcome{}); err == nil {
+				t.Errorf("%+v was finished", c)
+			}
+		}
+	}
+}
+
 func TestLifeOfAKey(t *testing.T) {
 	for name, c := range map[string]struct {
 		from, to onlyonce.Status

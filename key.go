@@ -5,25 +5,47 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"strings"
+	"unicode/utf8"
 )
 
+// The widths of the columns, the same on every engine. They are checked before
+// any statement: engines differ in what they do with a text that is too long,
+// or that is no text.
 const (
-	maxAccountBytes = 64  // the width of account_id on every engine
-	maxKeyBytes     = 255 // the width of idempotency_key on every engine
+	maxAccountBytes   = 64
+	maxKeyBytes       = 255
+	maxOperationBytes = 64
+	maxPointBytes     = 64
+	maxResourceBytes  = 255
 )
+
+// checkText returns an error unless every engine keeps the text as it is.
+func checkText(what, text string, maxBytes int) error {
+	switch {
+	case len(text) > maxBytes:
+		return fmt.Errorf("the %s must have at most %d bytes, not %d", what, maxBytes, len(text))
+	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
+		return fmt.Errorf("the %s %q must be UTF-8 without NUL", what, text)
+	}
+	return nil
+}
 
 // Key is an idempotency key: the client's name for an intent, scoped by the
 // account it belongs to. Keys are compared byte for byte, on every engine.
 type Key struct {
-	Account string // 1 to 64 bytes
+	Account string // 1 to 64 bytes of UTF-8, without NUL
 	Name    string // 1 to 255 characters out of 0x20–0x7E, not all blank
 }
 
 // Validate returns an error that wraps [ErrInvalidKey] and says what is wrong,
 // or nil. Nothing has been read or written when it fails.
 func (k Key) Validate() error {
-	if k.Account == "" || len(k.Account) > maxAccountBytes {
-		return fmt.Errorf("%w: the account must have 1 to %d bytes, not %d", ErrInvalidKey, maxAccountBytes, len(k.Account))
+	if k.Account == "" {
+		return fmt.Errorf("%w: it needs an account", ErrInvalidKey)
+	}
+	if err := checkText("account", k.Account, maxAccountBytes); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalidKey, err)
 	}
 	if k.Name == "" || len(k.Name) > maxKeyBytes {
 		return fmt.Errorf("%w: it must have 1 to %d characters, not %d", ErrInvalidKey, maxKeyBytes, len(k.Name))
@@ -51,6 +73,17 @@ type Intent struct {
 	Key         Key
 	Operation   string // for example "payments.create"; at most 64 bytes
 	Fingerprint Fingerprint
+}
+
+// validate returns why an intent can't be stored, or nil.
+func (in Intent) validate() error {
+	if err := in.Key.Validate(); err != nil {
+		return err
+	}
+	if err := checkText("operation", in.Operation, maxOperationBytes); err != nil {
+		return fmt.Errorf("key %v: %w", in.Key, err)
+	}
+	return nil
 }
 
 // fingerprintVersion is the first byte of every fingerprint made today. A new

@@ -29,6 +29,8 @@ func TestKeyValidate(t *testing.T) {
 		"account of 65":     {onlyonce.Key{Account: strings.Repeat("a", 65), Name: "abc"}, false},
 		"quotes and slash":  {onlyonce.Key{Account: "17", Name: `"../"`}, true},
 		"trailing blank":    {onlyonce.Key{Account: "17", Name: "abc "}, true},
+		"account not UTF-8": {onlyonce.Key{Account: "\xff", Name: "abc"}, false},
+		"account with NUL":  {onlyonce.Key{Account: "a\x00", Name: "abc"}, false},
 		"account not ASCII": {onlyonce.Key{Account: "é", Name: "abc"}, true},
 	} {
 		err := c.key.Validate()

@@ -1,6 +1,7 @@
 package onlyonce
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -59,7 +60,7 @@ type Record struct {
 	Attempt     int // of the last claim, counted from 1
 	LeaseUntil  time.Time
 	Point       Point
-	Resource    string   // what the intent made, for example a payment's id
+	Resource    string   // what the intent made, for example a payment's id; at most 255 bytes
 	Outcome     *Outcome // non-nil exactly when Status is Completed
 	CreatedAt   time.Time
 	CompletedAt time.Time // zero while in progress
@@ -87,4 +88,15 @@ type Claim struct {
 	Lease    time.Duration // how long it is left alone, from the database's now at each write
 	Point    Point
 	Resource string
+}
+
+// validate returns why what the claim says of itself can't be stored, or nil.
+func (c Claim) validate() error {
+	if err := checkText("recovery point", string(c.Point), maxPointBytes); err != nil {
+		return fmt.Errorf("key %v: %w", c.Key, err)
+	}
+	if err := checkText("resource", c.Resource, maxResourceBytes); err != nil {
+		return fmt.Errorf("key %v: %w", c.Key, err)
+	}
+	return nil
 }
