@@ -180,8 +180,9 @@ func (d *DB) Upkeep(ctx context.Context) error {
 }
 
 // View runs a function on a snapshot that it can only read. It never waits
-// for a writer. ErrUnavailable and ErrBusy mean what they say; every other
-// error is the function's own.
+// for a writer. On a database server it ends after BusyWait and CommitWait
+// together unless ctx has a deadline of its own. ErrUnavailable and ErrBusy mean
+// what they say; every other error is the function's own.
 func (d *DB) View(ctx context.Context, work func(ctx context.Context, tx onlyonce.Tx) error) error {
 	if err := d.present(); err != nil {
 		return err
@@ -193,6 +194,8 @@ func (d *DB) View(ctx context.Context, work func(ctx context.Context, tx onlyonc
 		return d.store.d.unreached(wait, "get a connection that reads", err)
 	}
 	defer conn.Close()
+	ctx, cancel = d.store.bounded(ctx)
+	defer cancel()
 	tx, err := conn.BeginTx(ctx, &d.store.d.snapshot)
 	if err != nil {
 		return d.store.d.unreached(ctx, "begin to read", err)

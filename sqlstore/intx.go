@@ -55,12 +55,17 @@ func (d *DB) attempt(ctx context.Context, work func(ctx context.Context, tx only
 }
 
 // working is the context of a transaction that has begun: it outlives the
-// caller's, and where a server may fall silent in the middle it ends after as
-// long as a caller waits at most. Before COMMIT that is no doubt, only a loss.
+// caller's. Before COMMIT its end is no doubt, only a loss.
 func (s *Store) working(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx = context.WithoutCancel(ctx)
-	if s.d.oneWriter {
-		return ctx, func() {} // an interrupt would end more than the statement
+	return s.bounded(context.WithoutCancel(ctx))
+}
+
+// bounded ends where a server may fall silent in the middle, after as long as
+// a caller waits at most. On SQLite nothing falls silent, and an interrupt
+// would end more than the statement.
+func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, set := ctx.Deadline(); set || s.d.oneWriter {
+		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, s.o.BusyWait+s.o.CommitWait)
 }

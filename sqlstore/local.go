@@ -71,7 +71,7 @@ func (s *Store) answer(ctx context.Context, once *onlyonce.Engine, client Client
 	}
 	t := &native{s: s, Session: session}
 	defer t.giveUp()
-	return s.perform(context.WithoutCancel(ctx), once, t, in, effect)
+	return s.perform(ctx, once, t, in, effect)
 }
 
 // look reads the key on a connection that is given back before the turn to
@@ -93,7 +93,9 @@ func (s *Store) look(wait context.Context, once *onlyonce.Engine, client Client,
 // perform is the transaction: claim, effect, outcome, proof, COMMIT.
 func (s *Store) perform(ctx context.Context, once *onlyonce.Engine, t *native, in onlyonce.Intent,
 	effect func() (onlyonce.Outcome, error)) (Result, error) {
-	d, err := once.Begin(ctx, t.Tx, in)
+	begin, cancel := s.working(ctx)
+	defer cancel()
+	d, err := once.Begin(begin, t.Tx, in)
 	if err != nil && s.d.lockTimeout(err) {
 		return Result{}, fmt.Errorf("%w: the transaction that holds key %v did not end within %v: %w",
 			onlyonce.ErrInFlight, in.Key, s.o.BusyWait, err)
@@ -116,7 +118,9 @@ func (s *Store) perform(ctx context.Context, once *onlyonce.Engine, t *native, i
 	if outcome, err = outcome.Storable(); err != nil {
 		return Result{}, err
 	}
-	err = once.Finish(ctx, t.Tx, *d.Claim, outcome)
+	finish, cancel := s.working(ctx) // anew: how long the effect takes is its own affair
+	defer cancel()
+	err = once.Finish(finish, t.Tx, *d.Claim, outcome)
 	if err != nil && s.gone(err) {
 		return Result{}, t.lost(in, err)
 	}
