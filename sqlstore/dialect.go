@@ -82,8 +82,10 @@ type handles struct {
 // retryable reports that a transaction was rolled back for a rival's sake and
 // that waiting longer for a turn is not what failed.
 func (d Dialect) retryable(err error) bool {
-	return d.Retryable(err) && !errors.Is(err, ErrBusy) && !errors.Is(err, onlyonce.ErrCommitUnknown)
+	return d.lostRace(err) && !errors.Is(err, ErrBusy) && !errors.Is(err, onlyonce.ErrCommitUnknown)
 }
+
+func (d Dialect) lostRace(err error) bool { return errors.Is(err, ErrRaced) || d.Retryable(err) }
 
 // classed marks errors of the connection, the disk and the locks, so that
 // callers can tell them from those of the work.
@@ -93,7 +95,7 @@ func (d Dialect) classed(err error) error {
 		return err
 	case errors.Is(err, onlyonce.ErrInFlight):
 		return err // the wait for a lock was the wait for the original
-	case d.Retryable(err) || d.lockTimeout(err):
+	case d.lostRace(err) || d.lockTimeout(err):
 		return fmt.Errorf("%w: %w", ErrBusy, err)
 	case d.Unavailable(err):
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)

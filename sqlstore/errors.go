@@ -19,6 +19,12 @@ var (
 	// key, a little later.
 	ErrBusy = fmt.Errorf("no turn within the time allowed: %w", ErrUnavailable)
 
+	// ErrRaced is for the work of DB.InTx to return, wrapped or not, when it saw
+	// that a rival was quicker: everything is undone and the whole of it runs
+	// again, as after a deadlock. A caller that gets it has lost every try, or
+	// all of Options.BusyWait; it is then also an ErrBusy.
+	ErrRaced = errors.New("a rival transaction was quicker")
+
 	// ErrUnsafeSettings: a connection's settings could lose a commit that was
 	// reported as done. Nothing was run. The message names the setting; correct
 	// it, no retry helps.
