@@ -53,7 +53,7 @@ type Dialect struct {
 
 	// adopt checks the settings of a connection that is not ours and readies it
 	// for Do, before its transaction begins; restore undoes that before the
-	// connection goes back.
+	// connection goes back. nil: there is nothing to ready.
 	adopt      func(ctx context.Context, conn *sql.Conn, o Options) (restore func() error, err error)
 	boundLocks func(o Options) string // the first statement in a transaction that Do began; nil: none
 

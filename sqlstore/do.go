@@ -61,7 +61,7 @@ func (c *client) Begin(ctx context.Context) (Session, error) {
 	if err != nil {
 		return Session{}, err
 	}
-	restore, err := c.s.d.adopt(ctx, conn, c.s.o)
+	restore, err := c.s.adopt(ctx, conn)
 	if err != nil {
 		discard(conn)
 		return Session{}, err
@@ -94,20 +94,13 @@ func (c *client) Begin(ctx context.Context) (Session, error) {
 	}, nil
 }
 
-// adoptChecked only checks the connection's settings. That is done outside of
-// the transaction: a read in front of the claim would give it a snapshot that
-// is already old.
-func adoptChecked(settings string) func(context.Context, *sql.Conn, Options) (func() error, error) {
-	return func(ctx context.Context, conn *sql.Conn, _ Options) (restore func() error, err error) {
-		var fault string
-		if _, err := scalar(ctx, wrapped{conn}, &fault, settings); err != nil {
-			return nil, fmt.Errorf("read the connection's settings: %w", err)
-		}
-		if fault != "" {
-			return nil, fmt.Errorf("%w: %s", ErrUnsafeSettings, fault)
-		}
-		return func() error { return nil }, nil
+// adopt checks and readies a connection that is not ours, before its
+// transaction begins; restore undoes that before the connection goes back.
+func (s *Store) adopt(ctx context.Context, conn *sql.Conn) (restore func() error, err error) {
+	if s.d.adopt != nil {
+		return s.d.adopt(ctx, conn, s.o)
 	}
+	return func() error { return nil }, s.CheckSettings(ctx, wrapped{conn})
 }
 
 // errDoubt is a COMMIT that was reported as done with a warning.

@@ -35,16 +35,7 @@ const (
 
 func bare(t *testing.T, path string, o sqlstore.Options) *sqlstore.DB {
 	t.Helper()
-	db, err := sqlstore.Open(t.Context(), "sqlite:"+path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return db
+	return reach(t, "sqlite:"+path, o)
 }
 
 // TestSchemaVersions walks through releases that meet each other's tables.

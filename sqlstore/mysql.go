@@ -40,7 +40,7 @@ const (
 
 const mysqlNow = `(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + ?)`
 
-const mysqlSettings = `CASE
+const mysqlSettings = `SELECT CASE
 	WHEN @@innodb_flush_log_at_trx_commit <> 1 THEN
 		'innodb_flush_log_at_trx_commit is not 1: a crash loses the last commits; set it to 1'
 	WHEN @@log_bin = 1 AND @@sync_binlog <> 1 THEN
@@ -77,7 +77,7 @@ func MySQL() Dialect {
 		commit:     "COMMIT",
 		rollback:   "ROLLBACK",
 		snapshot:   sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
-		settings:   "SELECT " + mysqlSettings,
+		settings:   mysqlSettings,
 		session:    mysqlSession,
 		sql:        shape.statements(),
 		schema: shape.schema(
@@ -115,7 +115,7 @@ func mysqlAdopt(ctx context.Context, conn *sql.Conn, o Options) (restore func() 
 	var fault string
 	var wait int64
 	var autocommit bool
-	ask := "SELECT " + mysqlSettings + ", @@innodb_lock_wait_timeout, @@autocommit"
+	ask := mysqlSettings + ", @@innodb_lock_wait_timeout, @@autocommit" // one round trip for both
 	if err := conn.QueryRowContext(ctx, ask).Scan(&fault, &wait, &autocommit); err != nil {
 		return nil, fmt.Errorf("read the connection's settings: %w", err)
 	}

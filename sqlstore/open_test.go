@@ -17,14 +17,19 @@ import (
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	for url, want := range map[string]string{
-		"postgres://localhost/x": "next release",
-		"mysql://localhost/x":    "next release",
-		"oracle://x":             "sqlite:PATH",
-		"":                       "sqlite:PATH",
-		"onlyonce.db":            "sqlite:PATH",
-		"sqlite:":                "path of a file",
-		"sqlite::memory:":        "path of a file",
-		"sqlite://onlyonce.db":   "root folder",
+		"mysql://localhost":                  "names no database",
+		"mysql:///x":                         "names no host",
+		"mysql:x":                            "can't be read",
+		"mysql://u:p%zz@localhost/x":         "can't be read",
+		"mysql://localhost/x?readTimeout=x":  "parameter",
+		"postgres://u:p%zz@localhost/x":      "can't be read",
+		"postgres://localhost/x?sslmode=odd": "sslmode",
+		"oracle://x":                         "sqlite:PATH",
+		"":                                   "sqlite:PATH",
+		"onlyonce.db":                        "sqlite:PATH",
+		"sqlite:":                            "path of a file",
+		"sqlite::memory:":                    "path of a file",
+		"sqlite://onlyonce.db":               "root folder",
 		"sqlite:" + dir + "/x.db?_synchronous=NORMAL":    "no parameters",
 		"sqlite:" + dir + "/x.db?_pragma=synchronous(0)": "no parameters",
 	} {

@@ -63,7 +63,9 @@ func Postgres() Dialect {
 		Unavailable: postgresUnavailable,
 		lockTimeout: postgresHas("55P03"), // lock_not_available
 		// After any error of a statement PostgreSQL answers COMMIT with ROLLBACK.
-		endsTx: func(err error) bool { return postgresCode(err) != "" || connectionLost(err) },
+		endsTx: func(err error) bool {
+			return postgresCode(err) != "" || connectionLost(err) || errors.Is(err, pgx.ErrTxClosed)
+		},
 		// read_only_sql_transaction: the server has become a standby.
 		endsConn: postgresHas("25006", "57P01", "57P02", "57P03"),
 		// A constraint that is checked at the end, and an aborted transaction.
@@ -86,7 +88,6 @@ func Postgres() Dialect {
 			`CREATE TABLE IF NOT EXISTS schema_compatible (
 				name TEXT COLLATE "C" NOT NULL, version BIGINT NOT NULL, PRIMARY KEY (name, version))`),
 		goose:      goose.DialectPostgres,
-		adopt:      adoptChecked(postgresSettings),
 		boundLocks: postgresBoundLocks,
 		doubt:      postgresDoubt,
 		open:       postgresOpen,

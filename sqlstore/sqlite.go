@@ -80,7 +80,6 @@ func SQLite() Dialect {
 		guardCommit:   sqliteGuardCommit,
 		refusedCommit: func(err error) bool { return sqliteCode(err) == sqliteConstraintCommitHook },
 		upkeep:        sqliteUpkeep,
-		adopt:         adoptChecked(sqliteSettings),
 		snapshot:      sql.TxOptions{ReadOnly: true},
 		sql:           shape.statements(),
 		schema: shape.schema(

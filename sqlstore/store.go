@@ -30,6 +30,23 @@ func New(d Dialect, o Options) *Store {
 // Dialect returns the dialect that the store speaks.
 func (s *Store) Dialect() Dialect { return s.d }
 
+// Options returns the options with their defaults filled in.
+func (s *Store) Options() Options { return s.o }
+
+// CheckSettings asks a connection for its settings, outside of any transaction:
+// a read in front of the claim would give that a view that is already old.
+// ErrUnsafeSettings: nothing may be committed on it.
+func (s *Store) CheckSettings(ctx context.Context, conn onlyonce.Tx) error {
+	var fault string
+	if _, err := scalar(ctx, conn, &fault, s.d.settings); err != nil {
+		return fmt.Errorf("read the connection's settings: %w", err)
+	}
+	if fault != "" {
+		return fmt.Errorf("%w: %s", ErrUnsafeSettings, fault)
+	}
+	return nil
+}
+
 // skew is the argument for each Dialect.Now in a text.
 func (s *Store) skew() int64 { return s.o.Skew().Microseconds() }
 

@@ -1,0 +1,135 @@
+package pgxstore_test
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/onlyonce-go/onlyonce"
+	"github.com/onlyonce-go/onlyonce/internal/engines"
+	"github.com/onlyonce-go/onlyonce/pgxstore"
+	"github.com/onlyonce-go/onlyonce/sqlstore"
+	"github.com/onlyonce-go/onlyonce/storetest"
+)
+
+// TestConformance holds pgx, without database/sql, to the contract.
+func TestConformance(t *testing.T) {
+	eachPostgres(t, func(t *testing.T, e engines.Engine) {
+		link := database(t, e)
+		outside := e.SQL(t, link)
+		storetest.Run(t, storetest.Harness{Open: func(t *testing.T) storetest.Subject {
+			for _, text := range []string{"DELETE FROM idempotency_keys", "DROP TABLE IF EXISTS storetest_effects"} {
+				if _, err := outside.Exec(text); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return subject(t, link, execMode(e), pgx.TxOptions{})
+		}})
+	})
+}
+
+// eachPostgres runs a test on what speaks PostgreSQL's protocol and is up.
+func eachPostgres(t *testing.T, test func(t *testing.T, e engines.Engine)) {
+	t.Helper()
+	for _, e := range engines.Named(t, engines.Postgres15, engines.Postgres18, engines.PgBouncer) {
+		t.Run(e.Name, func(t *testing.T) { test(t, e) })
+	}
+}
+
+// execMode is pgx's default, and where a pooler breaks that one that works.
+func execMode(e engines.Engine) string {
+	if e.Name == engines.PgBouncer {
+		return "cache_describe"
+	}
+	return "cache_statement"
+}
+
+// database makes a database with the tables of the keys.
+func database(t *testing.T, e engines.Engine) string {
+	t.Helper()
+	link := e.Database(t)
+	db, err := sqlstore.Open(t.Context(), link, sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Migrate(t.Context(), sqlstore.EngineMigrations()); err != nil {
+		t.Error(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return link
+}
+
+// connect makes a pool as a service would.
+func connect(t *testing.T, link, mode string, change func(*pgxpool.Config)) *pgxpool.Pool {
+	t.Helper()
+	u, err := url.Parse(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set("default_query_exec_mode", mode)
+	u.RawQuery = q.Encode()
+	cfg, err := pgxpool.ParseConfig(u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pgxstore.WatchCommits(cfg.ConnConfig)
+	if change != nil {
+		change(cfg)
+	}
+	db, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	return db
+}
+
+// subject opens a database as a process would. Its own transactions are those
+// of a caller who uses Wrap.
+func subject(t *testing.T, link, mode string, o pgx.TxOptions) storetest.Subject {
+	var skew atomic.Int64
+	store := sqlstore.New(sqlstore.Postgres(), sqlstore.Options{
+		Skew: func() time.Duration { return time.Duration(skew.Load()) },
+	})
+	db := connect(t, link, mode, nil)
+	return storetest.Subject{
+		Store: store, Tx: owner{db, store, o},
+		Skew:  func(d time.Duration) { skew.Store(int64(d)) },
+		Again: func(t *testing.T) storetest.Subject { return subject(t, link, mode, o) },
+		Do: func(ctx context.Context, once *onlyonce.Engine, in onlyonce.Intent, effect storetest.Effect) (
+			onlyonce.Outcome, bool, error) {
+			res, err := pgxstore.Do(ctx, once, db, in, func(tx pgx.Tx) (onlyonce.Outcome, error) {
+				return effect(ctx, pgxstore.Wrap(tx))
+			})
+			return res.Outcome, res.Replayed, err
+		},
+	}
+}
+
+// owner is a caller who begins and commits by himself.
+type owner struct {
+	db    *pgxpool.Pool
+	store *sqlstore.Store
+	o     pgx.TxOptions
+}
+
+// InTx runs the whole again after a lost race, a few times.
+func (c owner) InTx(ctx context.Context, work func(ctx context.Context, tx onlyonce.Tx) error) (err error) {
+	const tries = 20
+	for range tries {
+		err = pgx.BeginTxFunc(ctx, c.db, c.o, func(tx pgx.Tx) error { return work(ctx, pgxstore.Wrap(tx)) })
+		if !c.store.Dialect().Retryable(err) {
+			return err
+		}
+	}
+	return errors.Join(errors.New("lost too often"), err)
+}
