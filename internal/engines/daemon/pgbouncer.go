@@ -38,15 +38,16 @@ func (s *Site) PgBouncer(ctx context.Context, name string, programs software.Pro
 	if err != nil {
 		return nil, err
 	}
-	return s.launch(ctx, spec{
-		name: name, programs: programs, program: "pgbouncer", account: account, dir: dir,
-		data: behind.Data, // who answers through it is the server behind it
-		args: func(int) []string { return []string{config(dir)} },
-		prepare: func(port int) error {
-			return os.WriteFile(config(dir), fmt.Appendf(nil, pgbouncerConfig, behind.Port, port), 0o644)
+	file := filepath.Join(dir, "pgbouncer.ini")
+	return s.Start(ctx, Spec{
+		Name: name, Programs: programs, Program: "pgbouncer", Account: account, Dir: dir,
+		Data: behind.spec.Data, // who answers through it is the server behind it
+		Prepare: func(port int) error {
+			return os.WriteFile(file, fmt.Appendf(nil, pgbouncerConfig, behind.Port, port), 0o644)
 		},
-		url: func(port int) string { return fmt.Sprintf("postgres://postgres@%s/postgres", Loopback(port)) },
-		ask: func(ctx context.Context, url string) (data, version string, err error) {
+		Args: func(int) []string { return []string{file} },
+		URL:  func(port int) string { return fmt.Sprintf("postgres://postgres@%s/postgres", Loopback(port)) },
+		Ask: func(ctx context.Context, url string) (data, version string, err error) {
 			err = scan(ctx, url+"?default_query_exec_mode=exec", "SELECT current_setting('data_directory')", &data)
 			if err != nil {
 				return "", "", err
@@ -55,9 +56,7 @@ func (s *Site) PgBouncer(ctx context.Context, name string, programs software.Pro
 			err = scan(ctx, console, "SHOW VERSION", &version)
 			return data, strings.TrimPrefix(version, "PgBouncer "), err
 		},
-		stop: syscall.SIGINT,
-		last: syscall.SIGKILL,
+		Stop: syscall.SIGINT,
+		Last: syscall.SIGKILL,
 	}, 0)
 }
-
-func config(dir string) string { return filepath.Join(dir, "pgbouncer.ini") }

@@ -30,53 +30,40 @@ const (
 
 // Process is one server process.
 type Process struct {
-	name   string
-	logs   []string // files, searched for the reason of a failure
+	spec   Spec
 	cmd    *exec.Cmd
-	stop   syscall.Signal
-	last   syscall.Signal
 	ended  chan struct{} // closed when the process is gone
 	result error         // of Wait, once ended is closed
 }
 
-// command is what startProcess starts.
-type command struct {
-	name    string
-	cmd     *exec.Cmd
-	account *Account
-	log     string         // file that gets what it writes
-	logs    []string       // other files that it writes
-	stop    syscall.Signal // asks for a clean stop
-	last    syscall.Signal // ends it at once, without leaving anything in the system's tables
-}
-
-func startProcess(c command) (*Process, error) {
-	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+func startProcess(spec Spec, cmd *exec.Cmd) (*Process, error) {
+	log, err := os.OpenFile(spec.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", c.name, err)
+		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
 	}
 	defer log.Close()
-	c.cmd.Stdout, c.cmd.Stderr = log, log
-	attach(c.cmd, c.account, c.last)
-	p := &Process{name: c.name, logs: append(c.logs, c.log), cmd: c.cmd, stop: c.stop, last: c.last,
-		ended: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = log, log
+	spec.place(cmd)
+	p := &Process{spec: spec, cmd: cmd, ended: make(chan struct{})}
 	started := make(chan error)
 	go func() {
 		// The last signal comes when this thread ends, so it must last as long as the process.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		err := c.cmd.Start()
+		err := cmd.Start()
 		started <- err
 		if err == nil {
-			p.result = c.cmd.Wait()
+			p.result = cmd.Wait()
 			close(p.ended)
 		}
 	}()
 	if err := <-started; err != nil {
-		return nil, fmt.Errorf("start %s: %w", c.name, err)
+		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
 	}
 	return p, nil
 }
+
+func (spec Spec) log() string { return filepath.Join(spec.Dir, "log") }
 
 // PID is the number of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
@@ -95,17 +82,17 @@ func (p *Process) Wait() error {
 func (p *Process) Kill() error { return p.end(true, syscall.SIGKILL) }
 
 // Discard ends a server whose data nobody needs any more, at once.
-func (p *Process) Discard() error { return p.end(false, p.last) }
+func (p *Process) Discard() error { return p.end(false, p.spec.Last) }
 
 func (p *Process) end(group bool, sig syscall.Signal) error {
 	if err := signal(p.cmd.Process, group, sig); err != nil && !gone(err) {
-		return fmt.Errorf("end %s: %w", p.name, err)
+		return fmt.Errorf("end %s: %w", p.spec.Name, err)
 	}
 	select {
 	case <-p.ended:
 		return nil
 	case <-time.After(stopWait):
-		return fmt.Errorf("%s is there %v after signal %d", p.name, stopWait, sig)
+		return fmt.Errorf("%s is there %v after signal %d", p.spec.Name, stopWait, sig)
 	}
 }
 
@@ -114,7 +101,7 @@ func gone(err error) bool { return errors.Is(err, os.ErrProcessDone) || errors.I
 // Stop stops the server cleanly. One that does not stop is killed, and that is
 // an error.
 func (p *Process) Stop() error {
-	err := p.end(false, p.stop)
+	err := p.end(false, p.spec.Stop)
 	if err != nil {
 		return errors.Join(fmt.Errorf("%w\n%s", err, p.Tail()), p.Kill())
 	}
@@ -135,26 +122,22 @@ func (p *Process) Ready(ctx context.Context, ask func(context.Context) error) er
 		}
 		select {
 		case <-p.ended:
-			return fmt.Errorf("%s ended (%v) before it was ready:\n%s", p.name, p.result, p.Tail())
+			return fmt.Errorf("%s ended (%v) before it was ready:\n%s", p.spec.Name, p.result, p.Tail())
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready: %w (%w):\n%s", p.name, err, context.Cause(ctx), p.Tail())
+			return fmt.Errorf("%s is not ready: %w (%w):\n%s", p.spec.Name, err, context.Cause(ctx), p.Tail())
 		case <-tick.C:
 		}
 	}
 }
 
-// Tail is the last lines of the server's logs.
+// Tail is the last lines of the server's log.
 func (p *Process) Tail() string {
-	var text strings.Builder
-	for _, path := range p.logs {
-		raw, err := os.ReadFile(path)
-		if err != nil || len(raw) == 0 {
-			continue
-		}
-		lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
-		fmt.Fprintf(&text, "--- %s\n%s\n", filepath.Base(path), strings.Join(lines[max(0, len(lines)-logLines):], "\n"))
+	text, err := os.ReadFile(p.spec.log())
+	if err != nil {
+		return err.Error()
 	}
-	return text.String()
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-logLines):], "\n")
 }
 
 // lostPort reports that another program took the port first.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 
@@ -15,6 +16,40 @@ import (
 // MaxConnections is what each server takes: storms of 256 callers, and room
 // for those who look on.
 const MaxConnections = 320
+
+// Spec describes a server: what it is made of and how it is started.
+type Spec struct {
+	// Name is said in messages.
+	Name string
+
+	// Programs hold Program.
+	Programs software.Programs
+	Program  string
+
+	// Account runs it.
+	Account *Account
+
+	// Dir is the folder where it works; Data is its data directory. In Dir,
+	// the file log gets what it writes.
+	Dir, Data string
+
+	// Prepare, if there is one, writes what the server reads at its start.
+	Prepare func(port int) error
+
+	// Args are the program's arguments.
+	Args func(port int) []string
+
+	// URL is the administrator's; see engines.Engine.
+	URL func(port int) string
+
+	// Ask asks the one who answers at the URL for its data directory and its
+	// version. An error means that it isn't ready.
+	Ask func(ctx context.Context, url string) (data, version string, err error)
+
+	// Stop asks for a clean stop. Last ends the server at once, and leaves
+	// nothing in the system's tables.
+	Stop, Last syscall.Signal
+}
 
 // Server is a database server on a loopback port.
 type Server struct {
@@ -28,71 +63,58 @@ type Server struct {
 
 	// Version is what the server itself says.
 	Version string
-
-	// Data is its data directory.
-	Data string
 }
 
-// spec describes a server that could be started on any port.
-type spec struct {
-	name     string // also of its folder
-	programs software.Programs
-	program  string
-	account  *Account
-	dir      string // where it works and where its log is
-	data     string
-	prepare  func(port int) error // writes what the server reads, if it must
-	args     func(port int) []string
-	url      func(port int) string
-	ask      func(ctx context.Context, url string) (data, version string, err error)
-	stop     syscall.Signal
-	last     syscall.Signal
+// Data is the server's data directory.
+func (s *Server) Data() string { return s.spec.Data }
+
+// Start starts the server on the port, or on a free one if port is 0, and
+// waits until it is ready. Whoever loses the race for a free port tries the
+// next.
+func (s *Site) Start(ctx context.Context, spec Spec, port int) (*Server, error) {
+	var server *Server
+	err := s.Log.Step(spec.Name+": start", func() (err error) {
+		server, err = s.start(ctx, spec, port)
+		return err
+	})
+	return server, err
 }
 
-// start starts the server on the port, or on a free one if port is 0. Whoever
-// loses the race for a free port tries the next.
-func (s *Site) start(ctx context.Context, sp spec, port int) (*Server, error) {
+func (s *Site) start(ctx context.Context, spec Spec, port int) (server *Server, err error) {
+	if port != 0 {
+		server, _, err = startOn(ctx, spec, port)
+		return server, err
+	}
 	const tries = 5
-	var err error
 	for range tries {
-		on := port
-		if on == 0 {
-			if on, err = s.Port(); err != nil {
-				return nil, err
-			}
-		}
-		var server *Server
-		var again bool
-		if server, again, err = s.startOn(ctx, sp, on); err == nil {
-			return server, nil
-		}
-		if !again || port != 0 {
+		if port, err = s.Port(); err != nil {
 			return nil, err
+		}
+		var lostPort bool
+		if server, lostPort, err = startOn(ctx, spec, port); err == nil || !lostPort {
+			return server, err
 		}
 	}
 	return nil, err
 }
 
-func (s *Site) startOn(ctx context.Context, sp spec, port int) (_ *Server, lostPort bool, err error) {
-	if sp.prepare != nil {
-		if err := sp.prepare(port); err != nil {
-			return nil, false, fmt.Errorf("start %s: %w", sp.name, err)
+func startOn(ctx context.Context, spec Spec, port int) (_ *Server, lostPort bool, err error) {
+	if spec.Prepare != nil {
+		if err := spec.Prepare(port); err != nil {
+			return nil, false, fmt.Errorf("start %s: %w", spec.Name, err)
 		}
 	}
-	cmd, err := sp.programs.Command(context.WithoutCancel(ctx), sp.program, sp.args(port)...)
+	// The server outlives what ctx bounds, its start.
+	cmd, err := spec.Programs.Command(context.WithoutCancel(ctx), spec.Program, spec.Args(port)...)
 	if err != nil {
 		return nil, false, err
 	}
-	cmd.Dir = sp.dir
-	cmd.Env = append(cmd.Env, "HOME="+sp.dir, "TMPDIR="+sp.dir)
-	process, err := startProcess(command{name: sp.name, cmd: cmd, account: sp.account,
-		log: filepath.Join(sp.dir, "log"), stop: sp.stop, last: sp.last})
+	process, err := startProcess(spec, cmd)
 	if err != nil {
 		return nil, false, err
 	}
-	server := &Server{Process: process, Port: port, URL: sp.url(port), Data: sp.data}
-	err = process.Ready(ctx, func(ctx context.Context) error { return server.identify(ctx, sp) })
-	if err != nil {
+	server := &Server{Process: process, Port: port, URL: spec.URL(port)}
+	if err := process.Ready(ctx, server.identify); err != nil {
 		lostPort = process.lostPort()
 		return nil, lostPort, errors.Join(err, process.Kill())
 	}
@@ -101,12 +123,12 @@ func (s *Site) startOn(ctx context.Context, sp spec, port int) (_ *Server, lostP
 
 // identify checks that the one who answers is this server, and not another
 // that took the port first, and learns its version.
-func (s *Server) identify(ctx context.Context, sp spec) error {
-	data, version, err := sp.ask(ctx, s.URL)
+func (s *Server) identify(ctx context.Context) error {
+	data, version, err := s.spec.Ask(ctx, s.URL)
 	if err != nil {
 		return err
 	}
-	if filepath.Clean(data) != filepath.Clean(s.Data) {
+	if filepath.Clean(data) != filepath.Clean(s.spec.Data) {
 		return fmt.Errorf("port %d belongs to another server, of %s", s.Port, data)
 	}
 	s.Version = version
@@ -123,37 +145,50 @@ func scan(ctx context.Context, url, statement string, values ...any) error {
 	return db.QueryRowContext(ctx, statement).Scan(values...)
 }
 
-// fresh makes the data of a new server and starts it.
-func (s *Site) fresh(ctx context.Context, sp spec, fill func() error) (*Server, error) {
-	if err := s.Log.Step(sp.name+": make its data", fill); err != nil {
-		return nil, err
-	}
-	return s.launch(ctx, sp, 0)
-}
-
-// launch is start as a step that is told.
-func (s *Site) launch(ctx context.Context, sp spec, port int) (*Server, error) {
-	var server *Server
-	err := s.Log.Step(sp.name+": start", func() (err error) {
-		server, err = s.start(ctx, sp, port)
-		return err
-	})
-	return server, err
-}
-
-// initialise runs a program that makes a data directory.
-func initialise(ctx context.Context, sp spec, program string, args ...string) error {
-	cmd, err := sp.programs.Command(ctx, program, args...)
+// Run runs one of the server's programs to its end, as one that makes a data
+// directory, and returns what it wrote.
+func (spec Spec) Run(ctx context.Context, program string, args ...string) (string, error) {
+	cmd, err := spec.Programs.Command(ctx, program, args...)
 	if err != nil {
-		return err
+		return "", err
 	}
-	cmd.Dir = sp.dir
-	cmd.Env = append(cmd.Env, "HOME="+sp.dir, "TMPDIR="+sp.dir)
-	attach(cmd, sp.account, syscall.SIGKILL)
+	spec.place(cmd)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		log, _ := os.ReadFile(filepath.Join(sp.dir, "log"))
-		return fmt.Errorf("%s: %w\n%s%s", program, err, out, log)
+		return string(out), fmt.Errorf("%s: %s: %w\n%s", spec.Name, program, err, out)
 	}
-	return nil
+	return string(out), nil
+}
+
+// CopyData makes the data directory as a copy of that of a server that was
+// stopped, without some of its files.
+func (spec Spec) CopyData(from string, without ...string) error {
+	if err := os.CopyFS(spec.Data, os.DirFS(from)); err != nil {
+		return fmt.Errorf("%s: copy the data: %w", spec.Name, err)
+	}
+	for _, name := range without {
+		if err := os.RemoveAll(filepath.Join(spec.Data, name)); err != nil {
+			return fmt.Errorf("%s: copy the data: %w", spec.Name, err)
+		}
+	}
+	return spec.Account.own(spec.Data)
+}
+
+// fresh makes the data of a new server and starts it.
+func (s *Site) fresh(ctx context.Context, spec Spec, program string, args ...string) (*Server, error) {
+	err := s.Log.Step(spec.Name+": make its data", func() error {
+		_, err := spec.Run(ctx, program, args...)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.Start(ctx, spec, 0)
+}
+
+// place makes a command run where and as whom the server does.
+func (spec Spec) place(cmd *exec.Cmd) {
+	cmd.Dir = spec.Dir
+	cmd.Env = append(cmd.Env, "HOME="+spec.Dir, "TMPDIR="+spec.Dir)
+	attach(cmd, spec.Account, spec.Last)
 }
