@@ -83,7 +83,7 @@ func TestDoWaitsForAnotherProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rival.Rollback()
-	db := hookedPool(t, s.path, func(_ string, run func() error) error {
+	db := hookedPool(t, "sqlite:"+s.path, func(_ string, run func() error) error {
 		err := run()
 		if s.once.Store().(*sqlstore.Store).Dialect().Retryable(err) {
 			return errors.Join(err, rival.Rollback())
@@ -170,7 +170,7 @@ func TestDoClientGone(t *testing.T) {
 			id := fmt.Sprintf("k%d", at)
 			ctx, cancel := context.WithCancel(t.Context())
 			calls := 0
-			db := hookedPool(t, s.path, func(_ string, run func() error) error {
+			db := hookedPool(t, "sqlite:"+s.path, func(_ string, run func() error) error {
 				calls++
 				if calls != at {
 					return run()
@@ -214,7 +214,7 @@ func TestDoHungCommit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var armed atomic.Bool
 			s := newService(t, sqlstore.Options{CommitWait: 20 * time.Millisecond})
-			db := hookedPool(t, s.path, commits(&armed, act))
+			db := hookedPool(t, "sqlite:"+s.path, commits(&armed, act))
 			armed.Store(true)
 			_, err := sqlstore.Do(t.Context(), s.once, db, intent("k"), order("k"))
 			if !errors.Is(err, onlyonce.ErrCommitUnknown) {

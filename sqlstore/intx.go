@@ -124,20 +124,32 @@ type native struct {
 }
 
 // giveUp rolls back unless the transaction was ended, panics included.
-func (t *native) giveUp() {
+func (t *native) giveUp() { t.rollBack(true) }
+
+// throwAway ends a transaction that the engine has ended by itself: the
+// connection may be in autocommit and must not serve anybody else.
+func (t *native) throwAway() { t.rollBack(false) }
+
+// rollBack ends the transaction, which nothing depends on: whatever the answer
+// is, and if there is none, it was not committed. So a server that has fallen
+// silent holds the connection, and the caller only CommitWait.
+func (t *native) rollBack(keep bool) {
 	if t.ended {
 		return
 	}
 	t.ended = true
-	t.release(t.Rollback() == nil)
-}
-
-// throwAway ends a transaction that the engine has ended by itself: the
-// connection may be in autocommit and must not serve anybody else.
-func (t *native) throwAway() {
-	t.ended = true
-	_ = t.Rollback() // fails when there is nothing to roll back; the connection is closed anyway
-	t.release(false)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err := t.Rollback()
+		t.release(keep && err == nil)
+	}()
+	timer := time.NewTimer(t.s.o.CommitWait)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
 }
 
 // release gives back the connection, closed unless it is clean, then the turn.

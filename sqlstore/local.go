@@ -84,10 +84,21 @@ func (s *Store) look(wait context.Context, once *onlyonce.Engine, client Client,
 	}
 	defer done()
 	d, err := once.Look(wait, tx, in)
-	if err != nil && d.Record.Status == "" && wait.Err() != nil {
+	switch {
+	case err == nil || d.Record.Status != "": // an answer
+	case wait.Err() != nil:
 		err = s.d.unreached(wait, "look at the key", err)
+	case s.unmigrated(wait, tx):
+		err = fmt.Errorf("%w: %w", ErrSchemaOld, err)
 	}
 	return d, err
+}
+
+// unmigrated reports that the table of the keys is missing.
+func (s *Store) unmigrated(ctx context.Context, tx onlyonce.Tx) bool {
+	var n int64
+	found, err := scalar(ctx, tx, &n, s.d.schema.tableExists, "idempotency_keys")
+	return err == nil && found && n == 0
 }
 
 // perform is the transaction: claim, effect, outcome, proof, COMMIT.

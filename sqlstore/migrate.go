@@ -52,6 +52,26 @@ func EngineMigrations() Migrations {
 
 var setName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,39}$`)
 
+var createTable = regexp.MustCompile(`(?i)\bCREATE TABLE (?:IF NOT EXISTS )?(\w+)`)
+
+// tables returns the names of the tables that the set makes.
+func (m Migrations) tables(d Dialect) (names []string, err error) {
+	files, err := fs.Glob(m.FS, d.Name+"/*.sql")
+	if err != nil {
+		return nil, fmt.Errorf("migrations %s: %w", m.Name, err)
+	}
+	for _, file := range files {
+		text, err := fs.ReadFile(m.FS, file)
+		if err != nil {
+			return nil, fmt.Errorf("migrations %s: %w", m.Name, err)
+		}
+		for _, found := range createTable.FindAllSubmatch(text, -1) {
+			names = append(names, string(found[1]))
+		}
+	}
+	return names, nil
+}
+
 // table is where the set's versions are counted.
 func (m Migrations) table() string { return "schema_" + m.Name }
 
@@ -85,6 +105,11 @@ func (d *DB) Migrate(ctx context.Context, sets ...Migrations) (applied int, err 
 	for _, text := range d.store.d.schema.create {
 		err := d.InTx(ctx, func(ctx context.Context, tx onlyonce.Tx) error {
 			_, err := tx.Exec(ctx, text)
+			if err != nil && d.store.d.IsDuplicate(err) {
+				// PostgreSQL's IF NOT EXISTS does not see a table that another
+				// session is just making.
+				return fmt.Errorf("%w: %w", ErrRaced, err)
+			}
 			return err
 		})
 		if err != nil {

@@ -80,18 +80,26 @@ func MySQL() Dialect {
 		settings:   mysqlSettings,
 		session:    mysqlSession,
 		sql:        shape.statements(),
-		schema: shape.schema(
-			`CREATE TABLE IF NOT EXISTS migration_lease (
-				name VARBINARY(64) NOT NULL PRIMARY KEY, owner VARBINARY(64) NOT NULL, lease_until BIGINT NOT NULL
-			) ENGINE = InnoDB`,
-			`CREATE TABLE IF NOT EXISTS schema_compatible (
-				name VARBINARY(64) NOT NULL, version BIGINT NOT NULL, PRIMARY KEY (name, version)) ENGINE = InnoDB`),
+		schema:     mysqlSchema(shape),
 		goose:    goose.DialectMySQL,
 		adopt:    mysqlAdopt,
 		open:     mysqlOpen,
 		pool:     mysqlPool,
 		failover: mysqlFailover,
 	}
+}
+
+func mysqlSchema(shape shape) schemaStatements {
+	s := shape.schema(
+		`CREATE TABLE IF NOT EXISTS migration_lease (
+			name VARBINARY(64) NOT NULL PRIMARY KEY, owner VARBINARY(64) NOT NULL, lease_until BIGINT NOT NULL
+		) ENGINE = InnoDB`,
+		`CREATE TABLE IF NOT EXISTS schema_compatible (
+			name VARBINARY(64) NOT NULL, version BIGINT NOT NULL, PRIMARY KEY (name, version)) ENGINE = InnoDB`)
+	s.tableFault = shape.fill(`SELECT CONCAT('the table ', table_name, ' is kept by ', engine,
+			', which can not roll back: run ALTER TABLE ', table_name, ' ENGINE = InnoDB')
+		FROM {tables} WHERE {here} = ? AND engine <> 'InnoDB'`)
+	return s
 }
 
 // mysqlSession gives a connection of our own what the statements rely on: a

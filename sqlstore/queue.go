@@ -56,6 +56,7 @@ func (s *Store) again(ctx context.Context, try func() error) error {
 		if err == nil || n == maxTries || !s.d.retryable(err) {
 			return s.d.classed(err)
 		}
+		s.o.Log.DebugContext(ctx, "a transaction lost against another and is run again", "try", n, "err", err)
 		select {
 		case <-over.Done():
 			return s.d.classed(err)

@@ -15,7 +15,11 @@ import (
 func (d *DB) CheckSchema(ctx context.Context, sets ...Migrations) error {
 	return d.View(ctx, func(ctx context.Context, tx onlyonce.Tx) error {
 		for _, m := range sets {
-			if err := d.checkSet(ctx, tx, m); err != nil {
+			err := d.checkSet(ctx, tx, m)
+			if err == nil {
+				err = d.checkTables(ctx, tx, m)
+			}
+			if err != nil {
 				return fmt.Errorf("check the schema of %s: %w", m.Name, err)
 			}
 		}
@@ -46,6 +50,29 @@ func (d *DB) checkSet(ctx context.Context, tx onlyonce.Tx, m Migrations) error {
 	}
 	if incompatible > 0 {
 		return fmt.Errorf("%w (version %d, knows %d)", ErrSchemaNew, stored, known)
+	}
+	return nil
+}
+
+// checkTables looks for tables that a server keeps in a storage engine without
+// transactions, in place of the one that was asked for.
+func (d *DB) checkTables(ctx context.Context, tx onlyonce.Tx, m Migrations) error {
+	q := d.store.d.schema
+	if q.tableFault == "" {
+		return nil
+	}
+	tables, err := m.tables(d.store.d)
+	if err != nil {
+		return err
+	}
+	for _, table := range tables {
+		var fault string
+		if _, err := scalar(ctx, tx, &fault, q.tableFault, table); err != nil {
+			return err
+		}
+		if fault != "" {
+			return fmt.Errorf("%w: %s", ErrUnsafeSettings, fault)
+		}
 	}
 	return nil
 }

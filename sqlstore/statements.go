@@ -132,6 +132,7 @@ func (s shape) statements() statements {
 type schemaStatements struct {
 	create       []string
 	tableExists  string // table
+	tableFault   string // table; why it could lose a commit, in words; "": there is no such fault
 	insertLease  string // owner, skew, lease
 	takeLease    string // owner, skew, lease, owner, skew
 	leaseOwner   string
