@@ -25,8 +25,9 @@ func (b *bench) addKey(account, secret string) {
 	must(b.t, b.db.AddAPIKey(b.t.Context(), db.APIKey{Account: account, Hash: db.HashKey(secret), Role: db.RoleAccount}))
 }
 
-func TestAPIKeyLifecycle(t *testing.T) {
-	b := newBench(t, db.PlainSealer())
+func TestAPIKeyLifecycle(t *testing.T) { onEach(t, testAPIKeyLifecycle) }
+
+func testAPIKeyLifecycle(t *testing.T, b *bench) {
 	if b.signsIn("one") {
 		t.Error("an unknown secret signs in")
 	}
@@ -56,8 +57,9 @@ func TestAPIKeyLifecycle(t *testing.T) {
 }
 
 // TestAPIKeysOverlap: after a rotation the old key works for a while.
-func TestAPIKeysOverlap(t *testing.T) {
-	b := newBench(t, db.PlainSealer())
+func TestAPIKeysOverlap(t *testing.T) { onEach(t, testAPIKeysOverlap) }
+
+func testAPIKeysOverlap(t *testing.T, b *bench) {
 	b.addKey("acct_1", "old")
 	b.addKey("acct_1", "new")
 	b.addKey("acct_2", "other")
@@ -87,8 +89,9 @@ func TestAPIKeysOverlap(t *testing.T) {
 	}
 }
 
-func TestReplays(t *testing.T) {
-	b := newBench(t, db.PlainSealer())
+func TestReplays(t *testing.T) { onEach(t, testReplays) }
+
+func testReplays(t *testing.T, b *bench) {
 	at := b.now().Truncate(time.Microsecond)
 	if n, last, err := b.db.Replays(t.Context(), account, "pay_k"); n != 0 || !last.IsZero() || err != nil {
 		t.Errorf("none yet: %d, %v, %v", n, last, err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onlyonce-go/onlyonce"
 	"github.com/onlyonce-go/onlyonce/payments"
+	"github.com/onlyonce-go/onlyonce/sqlstore"
 )
 
 // apply writes a phase's changes, in the one lock order: key, payment, refund,
@@ -69,7 +70,7 @@ func hit(rows int64, err error, what string) error {
 		return fmt.Errorf("update %s: %w", what, err)
 	}
 	if rows == 0 {
-		return fmt.Errorf("update %s: %w", what, ErrConflict)
+		return fmt.Errorf("update %s: %w", what, sqlstore.ErrRaced)
 	}
 	return nil
 }

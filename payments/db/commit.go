@@ -4,19 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"time"
 
 	"github.com/onlyonce-go/onlyonce"
 	"github.com/onlyonce-go/onlyonce/payments"
 	"github.com/onlyonce-go/onlyonce/sqlstore"
-)
-
-const (
-	// maxDecisions bounds how often a phase decides anew after a lost race.
-	maxDecisions = 8
-	// raceDelay is the longest pause before it does.
-	raceDelay = 10 * time.Millisecond
 )
 
 // errUnchanged rolls a transaction back in which nothing was decided.
@@ -30,20 +21,13 @@ func New(store *sqlstore.DB, engine *onlyonce.Engine, seal Sealer) *DB {
 
 // Commit runs one phase in a transaction: loads what it wants, lets it decide,
 // applies its changes, commits. After a lost race everything is read and
-// decided again.
+// decided again, a bounded number of times (sqlstore.DB.InTx).
 //
 // onlyonce.ErrFenced: the held claim is another's, nothing was written.
 // onlyonce.ErrCommitUnknown: the changes may be durable. Errors of Decide reach
 // the caller as they are; any other error means that nothing was written.
 func (d *DB) Commit(ctx context.Context, p Phase) error {
-	var err error
-	for range maxDecisions {
-		err = d.store.InTx(ctx, func(ctx context.Context, tx onlyonce.Tx) error { return d.run(ctx, tx, p) })
-		if !errors.Is(err, ErrConflict) {
-			break
-		}
-		time.Sleep(rand.N(raceDelay))
-	}
+	err := d.store.InTx(ctx, func(ctx context.Context, tx onlyonce.Tx) error { return d.run(ctx, tx, p) })
 	if errors.Is(err, errUnchanged) {
 		return nil
 	}
@@ -65,9 +49,13 @@ func (d *DB) run(ctx context.Context, tx onlyonce.Tx, p Phase) error {
 	if changes.empty() {
 		return errUnchanged
 	}
-	err = d.apply(ctx, tx, have, changes)
+	return d.raced(d.apply(ctx, tx, have, changes))
+}
+
+// raced says of a row that a rival has inserted meanwhile that the race is lost.
+func (d *DB) raced(err error) error {
 	if err != nil && d.store.Dialect().IsDuplicate(err) {
-		return fmt.Errorf("%w: %w", ErrConflict, err)
+		return fmt.Errorf("%w: %w", sqlstore.ErrRaced, err)
 	}
 	return err
 }

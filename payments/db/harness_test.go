@@ -4,12 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/onlyonce-go/onlyonce"
+	"github.com/onlyonce-go/onlyonce/internal/engines"
 	"github.com/onlyonce-go/onlyonce/money"
 	"github.com/onlyonce-go/onlyonce/payments"
 	"github.com/onlyonce-go/onlyonce/payments/db"
@@ -18,23 +18,29 @@ import (
 
 const account = "acct_1"
 
-// bench is the payments' tables on a real file, with a clock that the test moves.
+// bench is the payments' tables on a real database, with a clock that the test moves.
 type bench struct {
 	t      testing.TB
-	path   string
 	mu     sync.Mutex
 	offset time.Duration
 	store  *sqlstore.DB
 	engine *onlyonce.Engine
 	db     *db.DB
 	raw    *sql.DB // past the package, as another process
+	seen   *seen   // the statements that the package sends
 }
 
-func newBench(t testing.TB, seal db.Sealer) *bench {
+// onEach runs a test on every engine, with the requests in clear.
+func onEach(t *testing.T, test func(t *testing.T, b *bench)) {
+	engines.Each(t, func(t *testing.T, e engines.Engine) { test(t, newBench(t, e, db.PlainSealer())) })
+}
+
+func newBench(t testing.TB, e engines.Engine, seal db.Sealer) *bench {
 	t.Helper()
-	b := &bench{t: t, path: filepath.Join(t.TempDir(), "once.db")}
+	b := &bench{t: t, seen: &seen{}}
+	url := e.Database(t)
 	var err error
-	b.store, err = sqlstore.Open(t.Context(), "sqlite:"+b.path, sqlstore.Options{Skew: b.skew})
+	b.store, err = sqlstore.Open(t.Context(), url, sqlstore.Options{Skew: b.skew, Connect: b.seen.wrap})
 	must(t, err)
 	t.Cleanup(func() { must(t, b.store.Close()) })
 	_, err = b.store.Migrate(t.Context(), sqlstore.EngineMigrations(), db.Migrations())
@@ -42,9 +48,7 @@ func newBench(t testing.TB, seal db.Sealer) *bench {
 	b.engine, err = onlyonce.New(onlyonce.Options{Store: b.store.Store()})
 	must(t, err)
 	b.db = db.New(b.store, b.engine, seal)
-	b.raw, err = sql.Open("sqlite", b.path+"?_pragma=busy_timeout(5000)")
-	must(t, err)
-	t.Cleanup(func() { must(t, b.raw.Close()) })
+	b.raw = e.SQL(t, url)
 	return b
 }
 
@@ -71,9 +75,11 @@ func (b *bench) now() (now time.Time) {
 
 func (b *bench) exec(query string, args ...any) {
 	b.t.Helper()
-	_, err := b.raw.ExecContext(b.t.Context(), query, args...)
+	_, err := b.raw.ExecContext(b.t.Context(), b.rebind(query), args...)
 	must(b.t, err)
 }
+
+func (b *bench) rebind(query string) string { return b.store.Dialect().Rebind(query) }
 
 func must(t testing.TB, err error) {
 	t.Helper()

@@ -35,8 +35,9 @@ func walk[T any](t *testing.T, limit int, read func(db.Page) ([]T, *db.Cursor, e
 
 // TestListsAreExactUnderEqualTimes: every row once, newest first, however the
 // pages fall among rows of one microsecond.
-func TestListsAreExactUnderEqualTimes(t *testing.T) {
-	b := newBench(t, db.PlainSealer())
+func TestListsAreExactUnderEqualTimes(t *testing.T) { onEach(t, testListsAreExactUnderEqualTimes) }
+
+func testListsAreExactUnderEqualTimes(t *testing.T, b *bench) {
 	at := b.now()
 	var want []payments.Payment
 	for i := range 40 {
@@ -48,9 +49,9 @@ func TestListsAreExactUnderEqualTimes(t *testing.T) {
 			decline_code, provider_instance, provider_id, created_at, updated_at)
 			VALUES (?, ?, 'pay_one', ?, 1, 'USD', 'succeeded', 1, '', '', 'fake:1', '', ?, ?)`,
 			account, "re_"+key, key, created.UnixMicro(), created.UnixMicro())
-		b.exec(`INSERT INTO dispatches SELECT account_id, 're_' || idempotency_key, 'refund', idempotency_key, request_id,
-			provider_instance, 'r' || provider_key, request, api_version, amount, currency, provider_id, first_sent_at, sends,
-			ambiguous, reads_only, accepted, checks, absences, unknown_since, next_check_at
+		b.exec(`INSERT INTO dispatches SELECT account_id, CONCAT('re_', idempotency_key), 'refund', idempotency_key,
+			request_id, provider_instance, provider_key, request, api_version, amount, currency, provider_id, first_sent_at,
+			sends, ambiguous, reads_only, accepted, checks, absences, unknown_since, next_check_at
 			FROM dispatches WHERE resource_id = ?`, id)
 	}
 	b.add("one", func(p *payments.Payment, _ *payments.Dispatch) { p.CreatedAt = at.Add(-time.Hour) })
@@ -75,8 +76,9 @@ func TestListsAreExactUnderEqualTimes(t *testing.T) {
 	}
 }
 
-func TestFilters(t *testing.T) {
-	b := newBench(t, db.PlainSealer())
+func TestFilters(t *testing.T) { onEach(t, testFilters) }
+
+func testFilters(t *testing.T, b *bench) {
 	b.add("a", func(p *payments.Payment, _ *payments.Dispatch) { p.OrderID, p.State = "o1", payments.Failed })
 	b.add("b", func(p *payments.Payment, _ *payments.Dispatch) { p.OrderID, p.GuardsOrder = "o1", true })
 	b.add("c", func(p *payments.Payment, _ *payments.Dispatch) { p.State = payments.Review })
@@ -104,8 +106,9 @@ func TestFilters(t *testing.T) {
 }
 
 // TestEverythingComesBack: what is stored is what is read.
-func TestEverythingComesBack(t *testing.T) {
-	b := newBench(t, db.PlainSealer())
+func TestEverythingComesBack(t *testing.T) { onEach(t, testEverythingComesBack) }
+
+func testEverythingComesBack(t *testing.T, b *bench) {
 	b.add("k", func(p *payments.Payment, _ *payments.Dispatch) { p.OrderID, p.GuardsOrder = "o", true })
 	since := b.now()
 	must(t, b.db.Commit(t.Context(), b.settle("k", func(p *payments.Payment, d *payments.Dispatch) {
@@ -145,8 +148,9 @@ func TestEverythingComesBack(t *testing.T) {
 	}
 }
 
-func TestEventsPageByPage(t *testing.T) {
-	b := newBench(t, db.PlainSealer())
+func TestEventsPageByPage(t *testing.T) { onEach(t, testEventsPageByPage) }
+
+func testEventsPageByPage(t *testing.T, b *bench) {
 	b.add("k", nil)
 	for range 9 {
 		must(t, b.db.Commit(t.Context(), b.settle("k", func(*payments.Payment, *payments.Dispatch) {})))
@@ -172,8 +176,9 @@ func TestEventsPageByPage(t *testing.T) {
 	}
 }
 
-func TestDueAndUnfinished(t *testing.T) {
-	b := newBench(t, db.PlainSealer())
+func TestDueAndUnfinished(t *testing.T) { onEach(t, testDueAndUnfinished) }
+
+func testDueAndUnfinished(t *testing.T, b *bench) {
 	now := b.now()
 	at := func(after time.Duration, instance string, final bool) func(*payments.Payment, *payments.Dispatch) {
 		return func(_ *payments.Payment, d *payments.Dispatch) {

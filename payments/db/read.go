@@ -6,6 +6,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/onlyonce-go/onlyonce"
@@ -343,8 +344,12 @@ type ReplayCount struct {
 	Last     time.Time
 }
 
-// AddReplays adds to the stored counts, all in one transaction.
+// AddReplays adds to the stored counts, all in one transaction, in one order
+// everywhere, so that two servers never wait for each other.
 func (d *DB) AddReplays(ctx context.Context, counts []ReplayCount) error {
+	counts = slices.SortedFunc(slices.Values(counts), func(a, b ReplayCount) int {
+		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Resource, b.Resource))
+	})
 	add := func(ctx context.Context, tx onlyonce.Tx) error {
 		for _, c := range counts {
 			rows, err := tx.Exec(ctx, d.q.addReplays, c.N, micros(c.Last), c.Account, c.Resource)
@@ -352,16 +357,12 @@ func (d *DB) AddReplays(ctx context.Context, counts []ReplayCount) error {
 				_, err = tx.Exec(ctx, d.q.insertReplays, c.Account, c.Resource, c.N, micros(c.Last))
 			}
 			if err != nil {
-				return err
+				return d.raced(err) // another server was the first to count
 			}
 		}
 		return nil
 	}
-	err := d.store.InTx(ctx, add)
-	if err != nil && d.store.Dialect().IsDuplicate(err) {
-		err = d.store.InTx(ctx, add) // another server was the first to count
-	}
-	if err != nil {
+	if err := d.store.InTx(ctx, add); err != nil {
 		return fmt.Errorf("count %d replays: %w", len(counts), err)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/onlyonce-go/onlyonce/internal/engines"
 	"github.com/onlyonce-go/onlyonce/payments"
 	"github.com/onlyonce-go/onlyonce/payments/db"
 )
@@ -57,7 +58,10 @@ func TestSealers(t *testing.T) {
 
 // TestRequestIsSealedInTheTable: and blanked once it is not needed.
 func TestRequestIsSealedInTheTable(t *testing.T) {
-	b := newBench(t, sealer(t, 1))
+	engines.Each(t, func(t *testing.T, e engines.Engine) { testSealedRequest(t, newBench(t, e, sealer(t, 1))) })
+}
+
+func testSealedRequest(t *testing.T, b *bench) {
 	b.add("k", nil)
 	column := func() (request []byte) {
 		must(t, b.raw.QueryRowContext(t.Context(), "SELECT request FROM dispatches").Scan(&request))

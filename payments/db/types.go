@@ -15,10 +15,8 @@ import (
 var (
 	// ErrNotFound: there is no such row in this account. Correct the id.
 	ErrNotFound = errors.New("not found")
-	// ErrConflict: another transaction changed the same resource first. The
-	// committer reads again and lets the phase decide again; it reaches a
-	// caller only after many tries, with nothing written.
-	ErrConflict = errors.New("the resource was changed by another transaction")
+	// ErrConflict: this very API key is taken. Choose another.
+	ErrConflict = errors.New("taken already")
 )
 
 // DB is the payments' share of a store.

@@ -48,7 +48,9 @@ var answerRows = []answerRow{
 		ambiguous: true, readsOnly: true, event: "answered"},
 }
 
-func TestEveryAnswer(t *testing.T) {
+func TestEveryAnswer(t *testing.T) { onSome(t, testEveryAnswer) }
+
+func testEveryAnswer(t *testing.T, b *bed) {
 	for _, kind := range []payments.Kind{payments.KindPayment, payments.KindRefund} {
 		for _, tainted := range []bool{false, true} {
 			for _, row := range answerRows {
@@ -56,7 +58,7 @@ func TestEveryAnswer(t *testing.T) {
 					continue // nothing is looked up at a first attempt
 				}
 				t.Run(fmt.Sprintf("%s/tainted=%v/%s", kind, tainted, row.kind), func(t *testing.T) {
-					testAnswer(t, kind, tainted, row)
+					testAnswer(t, b, kind, tainted, row)
 				})
 			}
 		}
@@ -72,8 +74,8 @@ func (w *world) subject(kind payments.Kind) (send func() (flow.Answer, error)) {
 	return func() (flow.Answer, error) { return w.refund("k", id, 6000) }
 }
 
-func testAnswer(t *testing.T, kind payments.Kind, tainted bool, row answerRow) {
-	w := newWorld(t, setup{})
+func testAnswer(t *testing.T, b *bed, kind payments.Kind, tainted bool, row answerRow) {
+	w := b.world(t, setup{})
 	send := w.subject(kind)
 	want, events := row.first, "claimed sent "+row.event
 	last := reply{kind: row.kind, acts: row.acts, withID: row.withID, code: "some_code"}

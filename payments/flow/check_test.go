@@ -24,9 +24,9 @@ type dispatchRow struct {
 func (w *world) dispatch(resource string) (d dispatchRow) {
 	w.t.Helper()
 	var first, since, next int64
-	row := w.raw.QueryRowContext(w.t.Context(), `SELECT sends, checks, absences, ambiguous, reads_only, accepted,
+	row := w.raw.QueryRowContext(w.t.Context(), w.rebind(`SELECT sends, checks, absences, ambiguous, reads_only, accepted,
 		request IS NOT NULL, provider_id, first_sent_at, unknown_since, next_check_at
-		FROM dispatches WHERE resource_id = ?`, resource)
+		FROM dispatches WHERE resource_id = ?`), resource)
 	must(w.t, row.Scan(&d.sends, &d.checks, &d.absences, &d.ambiguous, &d.readsOnly, &d.accepted, &d.hasRequest,
 		&d.providerID, &first, &since, &next))
 	for at, us := range map[*time.Time]int64{&d.firstSent: first, &d.unknownSince: since, &d.next: next} {

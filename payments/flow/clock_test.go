@@ -13,7 +13,11 @@ import (
 // TestAResendGoesOutInsideTheKeyWindow: a re-send that is planned just before
 // the window's end must not leave just after it.
 func TestAResendGoesOutInsideTheKeyWindow(t *testing.T) {
-	w := newWorld(t, setup{flow: flow.Options{KeyWindow: time.Hour}})
+	onSome(t, testAResendGoesOutInsideTheKeyWindow)
+}
+
+func testAResendGoesOutInsideTheKeyWindow(t *testing.T, b *bed) {
+	w := b.world(t, setup{flow: flow.Options{KeyWindow: time.Hour}})
 	w.fake.script(maybe, maybe)
 	id := w.unknown("k")
 	first := w.timeline(id)[0].At
@@ -32,8 +36,12 @@ func TestAResendGoesOutInsideTheKeyWindow(t *testing.T) {
 // TestAClockThatWasSetBackSendsNothingAgain: a first send in the future tells
 // nothing about the key window, not even when its time has come.
 func TestAClockThatWasSetBackSendsNothingAgain(t *testing.T) {
+	onSome(t, testAClockThatWasSetBackSendsNothingAgain)
+}
+
+func testAClockThatWasSetBackSendsNothingAgain(t *testing.T, b *bed) {
 	const fast = 48 * time.Hour
-	w := newWorld(t, setup{})
+	w := b.world(t, setup{})
 	w.clock.advance(fast)
 	w.fake.script(reply{kind: payments.AnswerMaybe, acts: true})
 	id := w.unknown("k")
@@ -55,7 +63,11 @@ func TestAClockThatWasSetBackSendsNothingAgain(t *testing.T) {
 // TestResumeLeavesAnUnknownToTheResolver: its owner concluded between the
 // completer's list and its takeover, so nothing was abandoned.
 func TestResumeLeavesAnUnknownToTheResolver(t *testing.T) {
-	w := newWorld(t, setup{})
+	onSome(t, testResumeLeavesAnUnknownToTheResolver)
+}
+
+func testResumeLeavesAnUnknownToTheResolver(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	w.fake.script(reply{kind: payments.AnswerRateLimited})
 	id := w.unknown("k")
 	before, timeline := w.dispatch(id), types(w.timeline(id))

@@ -3,6 +3,7 @@ package flow_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -74,17 +75,17 @@ func (w *world) sendAndDie(send func() (flow.Answer, error)) {
 	}
 }
 
-func TestCrashAtEveryStatement(t *testing.T) {
+func TestCrashAtEveryStatement(t *testing.T) { onEach(t, testCrashAtEveryStatement) }
+
+func testCrashAtEveryStatement(t *testing.T, b *bed) {
 	for _, c := range crashCases() {
 		for _, m := range []mode{failBefore, failAfter, failFrom} {
 			t.Run(fmt.Sprintf("%s/%s/%s", c.kind, c.name, m), func(t *testing.T) {
 				t.Parallel()
 				statements := 0
-				for n := 1; n <= 200; n++ {
+				for n, more := 1, true; more && n <= 200; n++ {
 					statements = n - 1
-					if !crashAt(t, c, m, n, n%2 == 0) {
-						break
-					}
+					t.Run(strconv.Itoa(n), func(t *testing.T) { more = crashAt(t, b, c, m, n, n%2 == 0) })
 				}
 				if statements < 6 || statements == 200 {
 					t.Errorf("%d statements were broken", statements)
@@ -96,8 +97,8 @@ func TestCrashAtEveryStatement(t *testing.T) {
 
 // crashAt breaks the n-th statement and reports whether there was one. Then
 // the client comes back, or leaves it to the server.
-func crashAt(t *testing.T, c crashCase, m mode, n int, clientReturns bool) bool {
-	w := newWorld(t, setup{})
+func crashAt(t *testing.T, b *bed, c crashCase, m mode, n int, clientReturns bool) bool {
+	w := b.world(t, setup{})
 	send := w.subject(c.kind)
 	c.ready(w, send)
 	w.fake.decide = func(op string, _ payments.Dispatch) (reply, bool) { return c.reply, true }
@@ -106,7 +107,7 @@ func crashAt(t *testing.T, c crashCase, m mode, n int, clientReturns bool) bool 
 	w.faults.arm(n, m)
 	c.work(w, send)
 	failed, _ := w.faults.disarm()
-	if w.faults.writing() {
+	if w.faults.busy() {
 		t.Errorf("%s statement %d (%s): a transaction is still open", m, n, failed)
 	}
 	retry := send
@@ -132,9 +133,11 @@ func crashAt(t *testing.T, c crashCase, m mode, n int, clientReturns bool) bool 
 
 // TestCrashedCheckTaints: a re-send whose answer was lost with the process may
 // have acted, so a later "that attempt never ran" proves nothing.
-func TestCrashedCheckTaints(t *testing.T) {
+func TestCrashedCheckTaints(t *testing.T) { onSome(t, testCrashedCheckTaints) }
+
+func testCrashedCheckTaints(t *testing.T, b *bed) {
 	for _, acts := range []bool{false, true} {
-		w := newWorld(t, setup{})
+		w := b.world(t, setup{})
 		send := func() (flow.Answer, error) { return w.pay("k") }
 		w.fake.script(reply{kind: payments.AnswerNotSent}, reply{kind: payments.AnswerMaybe, acts: acts},
 			reply{kind: payments.AnswerRejected, code: "parameter_invalid"})
@@ -158,8 +161,10 @@ func TestCrashedCheckTaints(t *testing.T) {
 }
 
 // TestCheckNotSentDoesNotTaint: only what may have acted taints.
-func TestCheckNotSentDoesNotTaint(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestCheckNotSentDoesNotTaint(t *testing.T) { onSome(t, testCheckNotSentDoesNotTaint) }
+
+func testCheckNotSentDoesNotTaint(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	w.fake.script(reply{kind: payments.AnswerNotSent}, reply{kind: payments.AnswerRateLimited},
 		reply{kind: payments.AnswerRejected, code: "parameter_invalid"})
 	_, err := w.pay("k")
@@ -176,8 +181,10 @@ func TestCheckNotSentDoesNotTaint(t *testing.T) {
 }
 
 // TestStoreDownDuringTheWholeRequest: nothing is run, and the answer says so.
-func TestStoreDownDuringTheWholeRequest(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestStoreDownDuringTheWholeRequest(t *testing.T) { onSome(t, testStoreDownDuringTheWholeRequest) }
+
+func testStoreDownDuringTheWholeRequest(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	w.faults.arm(1, failFrom)
 	a, err := w.pay("k")
 	w.faults.disarm()
@@ -191,12 +198,16 @@ func TestStoreDownDuringTheWholeRequest(t *testing.T) {
 // TestALostCommitOfATakeoverIsNoFailure: the earlier attempt may have charged,
 // so the client is told unknown, never that nothing was run.
 func TestALostCommitOfATakeoverIsNoFailure(t *testing.T) {
+	onSome(t, testALostCommitOfATakeoverIsNoFailure)
+}
+
+func testALostCommitOfATakeoverIsNoFailure(t *testing.T, b *bed) {
 	const maxStatements = 40
 	for n := 1; ; n++ {
 		if n > maxStatements {
 			t.Fatal("the takeover's COMMIT was never reached")
 		}
-		w := newWorld(t, setup{})
+		w := b.world(t, setup{})
 		w.fake.script(reply{kind: payments.AnswerSucceeded, acts: true})
 		w.sendAndDie(func() (flow.Answer, error) { return w.pay("k") })
 		w.clock.advance(w.engine.Lease())

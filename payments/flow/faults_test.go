@@ -18,23 +18,42 @@ const (
 	failBefore mode = iota // it never reaches the database
 	failAfter              // it takes effect and its answer is lost
 	failFrom               // it and all later ones fail, as after a crash
+	failLost               // the engine rolls the transaction back for a rival's sake
 )
 
-func (m mode) String() string { return [...]string{"before", "after", "from"}[m] }
+func (m mode) String() string { return [...]string{"before", "after", "from", "lost"}[m] }
 
 // faults stands between the store and its driver and breaks one statement of
 // the transactions that write, COMMIT included; ROLLBACK works, as it does
 // when the process dies.
 type faults struct {
-	mu     sync.Mutex
-	armed  bool
-	mode   mode
-	failAt int // counted from 1 since arm; 0: none fails
-	calls  int
-	failed string // the statement that failed
-	open   int    // transactions that write
-	pages  int64  // the size of the disk, in pages of the database
-	watch  func(query string)
+	file bool // an SQLite file, which has a size and a pragma for each connection
+
+	mu      sync.Mutex
+	armed   bool
+	mode    mode
+	failAt  int // counted from 1 since arm; 0: none fails
+	calls   int
+	failed  string // the statement that failed
+	lost    error  // how the engine says that a rival won
+	losses  int    // COMMITs that lose against a rival from now on
+	writers int    // open transactions that write
+	readers int    // and those that only read
+	pages   int64  // the size of the disk, in pages of the database
+	watch   func(query string)
+}
+
+// begins reports whether a statement begins a transaction that writes: the
+// engines' texts differ.
+func begins(query string) bool {
+	return strings.HasPrefix(query, "BEGIN") || strings.HasPrefix(query, "START TRANSACTION")
+}
+
+// reset repairs everything for the next test.
+func (f *faults) reset() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.armed, f.losses, f.pages, f.watch = false, 0, 0, nil
 }
 
 // arm counts from here on and breaks the n-th statement.
@@ -53,34 +72,55 @@ func (f *faults) disarm() (failed string, calls int) {
 	return f.failed, f.calls
 }
 
-func (f *faults) writing() bool {
+// lose lets the next COMMITs fail with the engine's own error of a transaction
+// that was rolled back.
+func (f *faults) lose(commits int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.open > 0
+	f.losses, f.lost = commits, err
 }
 
-// broken counts a statement and reports whether it fails.
-func (f *faults) broken(query string) bool {
+// busy reports whether any transaction is open.
+func (f *faults) busy() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.writers > 0 || f.readers > 0
+}
+
+// fate counts a statement and tells whether it fails, and how.
+func (f *faults) fate(query string) (m mode, fails bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.watch != nil {
 		f.watch(query)
 	}
+	if query == "COMMIT" && f.losses > 0 {
+		f.losses--
+		return failLost, true
+	}
 	if !f.armed || query == "ROLLBACK" {
-		return false
+		return 0, false
 	}
 	f.calls++
-	fails := f.calls == f.failAt || f.mode == failFrom && f.failAt > 0 && f.calls > f.failAt
+	fails = f.calls == f.failAt || f.mode == failFrom && f.failAt > 0 && f.calls > f.failAt
 	if fails && f.failed == "" {
 		f.failed = query
 	}
-	return fails
+	return f.mode, fails
 }
 
-func (f *faults) begun(n int) {
+func (f *faults) begun(writers, readers int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.open += n
+	f.writers += writers
+	f.readers += readers
+}
+
+// size sets how many pages the disk holds, at least as many as there are.
+func (f *faults) size(pages int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pages = pages
 }
 
 func (f *faults) wrap(c driver.Connector) driver.Connector { return faultyConnector{c, f} }
@@ -95,11 +135,11 @@ func (c faultyConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &faultyConn{conn.(sqliteConn), c.f, false}, nil
+	return &faultyConn{conn.(serverConn), c.f, false}, nil
 }
 
-// sqliteConn is what the driver's connections can do.
-type sqliteConn interface {
+// serverConn is what the connections of all drivers can do.
+type serverConn interface {
 	driver.Conn
 	driver.Pinger
 	driver.ExecerContext
@@ -107,36 +147,53 @@ type sqliteConn interface {
 	driver.ConnPrepareContext
 	driver.ConnBeginTx
 	driver.SessionResetter
-	driver.Validator
 }
 
 type faultyConn struct {
-	sqliteConn
+	serverConn
 	f       *faults
-	writing bool // BEGIN IMMEDIATE has been sent here
+	writing bool // a transaction for writing was begun here
+}
+
+// IsValid asks the driver, if it has an opinion.
+func (c *faultyConn) IsValid() bool {
+	v, ok := c.serverConn.(driver.Validator)
+	return !ok || v.IsValid()
+}
+
+// CheckNamedValue leaves arguments to the driver, if it has an opinion.
+func (c *faultyConn) CheckNamedValue(v *driver.NamedValue) error {
+	if checker, ok := c.serverConn.(driver.NamedValueChecker); ok {
+		return checker.CheckNamedValue(v)
+	}
+	return driver.ErrSkip
 }
 
 func (c *faultyConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	run := func() (driver.Result, error) { return c.sqliteConn.ExecContext(ctx, query, args) }
-	begin := query == "BEGIN IMMEDIATE"
-	if begin {
+	run := func() (driver.Result, error) {
+		res, err := c.serverConn.ExecContext(ctx, query, args)
+		c.track(query, err)
+		return res, err
+	}
+	if !c.writing && !begins(query) {
+		return run()
+	}
+	if begins(query) && c.f.file {
 		if err := c.prepare(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if !begin && !c.writing {
+	switch m, fails := c.f.fate(query); {
+	case !fails:
 		return run()
+	case m == failAfter:
+		_, _ = run()
+	case m == failLost:
+		_, err := c.serverConn.ExecContext(ctx, "ROLLBACK", nil)
+		c.track("ROLLBACK", err)
+		return nil, errors.Join(err, c.f.lost)
 	}
-	if c.f.broken(query) {
-		if c.f.mode == failAfter {
-			_, err := run()
-			c.track(query, err)
-		}
-		return nil, errBroken
-	}
-	res, err := run()
-	c.track(query, err)
-	return res, err
+	return nil, errBroken
 }
 
 // prepare sets the size of the disk, which a transaction's end forgets, and
@@ -149,40 +206,61 @@ func (c *faultyConn) prepare(ctx context.Context) error {
 	if pages > 0 {
 		text += fmt.Sprintf("; PRAGMA max_page_count = %d", pages)
 	}
-	_, err := c.sqliteConn.ExecContext(ctx, text, nil)
+	_, err := c.serverConn.ExecContext(ctx, text, nil)
 	return err
-}
-
-// size sets how many pages the disk holds, at least as many as there are.
-func (f *faults) size(pages int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.pages = pages
 }
 
 func (c *faultyConn) track(query string, err error) {
 	switch {
-	case strings.HasPrefix(query, "BEGIN") && err == nil && !c.writing:
+	case begins(query) && err == nil && !c.writing:
 		c.writing = true
-		c.f.begun(1)
+		c.f.begun(1, 0)
 	case (query == "COMMIT" && err == nil || query == "ROLLBACK") && c.writing:
 		c.writing = false
-		c.f.begun(-1)
+		c.f.begun(-1, 0)
 	}
 }
 
 func (c *faultyConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	if c.writing && c.f.broken(query) {
-		return nil, errBroken
+	if c.writing {
+		if _, fails := c.f.fate(query); fails {
+			return nil, errBroken
+		}
 	}
-	return c.sqliteConn.QueryContext(ctx, query, args)
+	return c.serverConn.QueryContext(ctx, query, args)
 }
 
-// Close ends what was open: the file's lock goes with the connection.
+// BeginTx begins a transaction that only reads: those that write are begun by
+// a statement.
+func (c *faultyConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
+	tx, err := c.serverConn.BeginTx(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	c.f.begun(0, 1)
+	return readingTx{tx, c.f}, nil
+}
+
+type readingTx struct {
+	driver.Tx
+	f *faults
+}
+
+func (t readingTx) Commit() error {
+	defer t.f.begun(0, -1)
+	return t.Tx.Commit()
+}
+
+func (t readingTx) Rollback() error {
+	defer t.f.begun(0, -1)
+	return t.Tx.Rollback()
+}
+
+// Close ends what was open: its locks go with the connection.
 func (c *faultyConn) Close() error {
 	if c.writing {
 		c.writing = false
-		c.f.begun(-1)
+		c.f.begun(-1, 0)
 	}
-	return c.sqliteConn.Close()
+	return c.serverConn.Close()
 }

@@ -1,15 +1,8 @@
 package flow_test
 
 import (
-	"bytes"
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
-	"io/fs"
-	"log/slog"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -20,7 +13,6 @@ import (
 	"github.com/onlyonce-go/onlyonce/payments/db"
 	"github.com/onlyonce-go/onlyonce/payments/flow"
 	"github.com/onlyonce-go/onlyonce/payments/provider"
-	"github.com/onlyonce-go/onlyonce/sqlstore"
 )
 
 const account = "acct_1"
@@ -47,58 +39,58 @@ func (c *clock) advance(d time.Duration) {
 	c.offset += d
 }
 
+func (c *clock) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.offset = 0
+}
+
 // reach makes it just past t. The database's clock counts milliseconds.
 func (c *clock) reach(t time.Time) { c.advance(t.Sub(c.now()) + 2*time.Millisecond) }
 
 // setup is what a test wants otherwise than usual.
 type setup struct {
-	path     string // of the database; default a new file
-	clock    *clock
+	ground   *ground // default one of the bed's
 	engine   onlyonce.Options
 	flow     flow.Options
 	provider provider.Provider // default the world's fake
 	fake     *fake
 }
 
-// world is one payments server on a real file, with a provider and a clock
+// world is one payments server on a real database, with a provider and a clock
 // that are in the test's hands.
 type world struct {
+	*ground
 	t      testing.TB
-	path   string
-	clock  *clock
-	faults *faults
 	fake   *fake
-	raw    *sql.DB // another process's view of the file
-	store  *sqlstore.DB
 	engine *onlyonce.Engine
 	db     *db.DB
 	flow   *flow.Flow
-	log    *logBuffer
 }
 
-func newWorld(t testing.TB, s setup) *world {
+func (b *bed) world(t testing.TB, s setup) *world {
 	t.Helper()
-	w := &world{t: t, path: s.path, clock: s.clock, faults: &faults{}, fake: s.fake, log: &logBuffer{}}
-	if w.path == "" {
-		w.path = filepath.Join(t.TempDir(), "once.db")
+	if s.ground == nil {
+		s.ground = b.take(t)
 	}
-	if w.clock == nil {
-		w.clock = &clock{}
-	}
+	w := &world{ground: s.ground, t: t, fake: s.fake}
 	if w.fake == nil {
 		w.fake = newFake(t, w.clock)
 	}
-	log := slog.New(slog.NewTextHandler(w.log, nil))
-	w.openStore(log)
 	s.engine.Store = w.store.Store()
-	engine, err := onlyonce.New(s.engine)
+	var err error
+	w.engine, err = onlyonce.New(s.engine)
 	must(t, err)
-	w.engine = engine
-	w.db = db.New(w.store, engine, db.PlainSealer())
-	installation, err := w.store.Installation(t.Context())
-	must(t, err)
+	w.db = db.New(w.store, w.engine, db.PlainSealer())
 	o := s.flow
-	o.DB, o.Engine, o.Installation, o.Now, o.Log = w.db, engine, installation, w.clock.now, log
+	o.DB, o.Engine, o.Log = w.db, w.engine, w.logger()
+	if o.Installation == "" {
+		o.Installation, err = w.store.Installation(t.Context())
+		must(t, err)
+	}
+	if o.Now == nil {
+		o.Now = w.clock.now
+	}
 	if o.Render == nil {
 		o.Render = render
 	}
@@ -110,49 +102,11 @@ func newWorld(t testing.TB, s setup) *world {
 	return w
 }
 
-// template is an empty database with its tables. To copy it is many times
-// quicker than to migrate.
-var template = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "flow")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "once.db")
-	store, err := sqlstore.Open(context.Background(), "sqlite:"+path, sqlstore.Options{})
-	if err != nil {
-		return nil, err
-	}
-	_, err = store.Migrate(context.Background(), sqlstore.EngineMigrations(), db.Migrations())
-	if err = errors.Join(err, store.Close()); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-})
-
-func (w *world) openStore(log *slog.Logger) {
-	w.t.Helper()
-	if _, err := os.Stat(w.path); errors.Is(err, fs.ErrNotExist) {
-		empty, err := template()
-		must(w.t, err)
-		must(w.t, os.WriteFile(w.path, empty, 0o600))
-	}
-	store, err := sqlstore.Open(w.t.Context(), "sqlite:"+w.path, sqlstore.Options{
-		Skew: w.clock.skew, Connect: w.faults.wrap, Log: log, CommitWait: 30 * time.Second, BusyWait: 30 * time.Second,
-	})
-	must(w.t, err)
-	w.t.Cleanup(func() { must(w.t, store.Close()) })
-	w.store = store
-	w.raw, err = sql.Open("sqlite", w.path+"?_pragma=busy_timeout(5000)")
-	must(w.t, err)
-	w.t.Cleanup(func() { must(w.t, w.raw.Close()) })
-}
-
-// again is a second process on the same file, with the same provider.
+// again is a second server on the same database, with the same provider.
 func (w *world) again(s setup) *world {
 	w.t.Helper()
-	s.path, s.clock, s.fake = w.path, w.clock, w.fake
-	return newWorld(w.t, s)
+	s.ground, s.fake = w.ground.again(w.t), w.fake
+	return w.bed.world(w.t, s)
 }
 
 func (w *world) resolver() *flow.Resolver { return &flow.Resolver{Flow: w.flow} }
@@ -245,8 +199,15 @@ func (w *world) sweep() int {
 // count runs a query for one number on the other process's connection.
 func (w *world) count(query string, args ...any) (n int64) {
 	w.t.Helper()
-	must(w.t, w.raw.QueryRowContext(w.t.Context(), query, args...).Scan(&n))
+	must(w.t, w.raw.QueryRowContext(w.t.Context(), w.rebind(query), args...).Scan(&n))
 	return n
+}
+
+// exec runs a statement on the other process's connection.
+func (w *world) exec(query string, args ...any) {
+	w.t.Helper()
+	_, err := w.raw.ExecContext(w.t.Context(), w.rebind(query), args...)
+	must(w.t, err)
 }
 
 func must(t testing.TB, err error) {
@@ -271,22 +232,4 @@ func show(a flow.Answer, err error) string {
 		return "not stored: " + string(a.Refusal.Kind)
 	}
 	return "nothing"
-}
-
-// logBuffer keeps what the server logs; safe for concurrent use.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

@@ -69,8 +69,10 @@ func (w *world) unknown(key string) (id string) {
 
 // TestLadderToAbsence walks the whole ladder of an effect that never happened:
 // sends inside the key window, lists after it, and the proof.
-func TestLadderToAbsence(t *testing.T) {
-	w := newWorld(t, setup{flow: flow.Options{KeyWindow: 20 * time.Hour}})
+func TestLadderToAbsence(t *testing.T) { onSome(t, testLadderToAbsence) }
+
+func testLadderToAbsence(t *testing.T, b *bed) {
+	w := b.world(t, setup{flow: flow.Options{KeyWindow: 20 * time.Hour}})
 	w.always(maybe, notFound)
 	id := w.unknown("k")
 	d := w.dispatch(id)
@@ -114,8 +116,10 @@ func TestLadderToAbsence(t *testing.T) {
 }
 
 // TestLadderFindsWhatActed: past the window it is listed and adopted.
-func TestLadderFindsWhatActed(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestLadderFindsWhatActed(t *testing.T) { onSome(t, testLadderFindsWhatActed) }
+
+func testLadderFindsWhatActed(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	w.always(reply{kind: payments.AnswerMaybe, acts: true}, unread)
 	id := w.unknown("k")
 	for w.dispatch(id).next.Before(w.dispatch(id).firstSent.Add(23 * time.Hour)) {
@@ -133,8 +137,10 @@ func TestLadderFindsWhatActed(t *testing.T) {
 }
 
 // TestReviewAfterSevenDays: what lists can't settle goes to a person, once.
-func TestReviewAfterSevenDays(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestReviewAfterSevenDays(t *testing.T) { onSome(t, testReviewAfterSevenDays) }
+
+func testReviewAfterSevenDays(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	w.always(maybe, unread)
 	id := w.unknown("k")
 	first := w.dispatch(id).firstSent
@@ -169,8 +175,10 @@ func TestReviewAfterSevenDays(t *testing.T) {
 }
 
 // TestProcessingIsExempt: what the provider itself works on is never a person's.
-func TestProcessingIsExempt(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestProcessingIsExempt(t *testing.T) { onSome(t, testProcessingIsExempt) }
+
+func testProcessingIsExempt(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	processing := reply{kind: payments.AnswerProcessing, acts: true, withID: true}
 	w.always(processing, processing)
 	id := w.unknown("k")
@@ -191,8 +199,10 @@ func TestProcessingIsExempt(t *testing.T) {
 
 // TestPinnedIsNotSentAgain: a key that the provider has bound to an error is
 // spent.
-func TestPinnedIsNotSentAgain(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestPinnedIsNotSentAgain(t *testing.T) { onSome(t, testPinnedIsNotSentAgain) }
+
+func testPinnedIsNotSentAgain(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	w.always(pinned, notFound)
 	id := w.unknown("k")
 	for range 4 {
@@ -210,14 +220,15 @@ func TestPinnedIsNotSentAgain(t *testing.T) {
 
 // TestOneUnknownDoesNotStopTheOthers: what can't be looked at is reported and
 // the rest goes on.
-func TestOneUnknownDoesNotStopTheOthers(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestOneUnknownDoesNotStopTheOthers(t *testing.T) { onSome(t, testOneUnknownDoesNotStopTheOthers) }
+
+func testOneUnknownDoesNotStopTheOthers(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	w.always(maybe, unread)
 	w.unknown("broken")
 	good := w.unknown("good")
 	w.clock.reach(w.dispatch(good).next)
-	_, err := w.raw.ExecContext(t.Context(), "UPDATE dispatches SET request = x'09' WHERE idempotency_key = 'broken'")
-	must(t, err)
+	w.exec("UPDATE dispatches SET request = ? WHERE idempotency_key = 'broken'", []byte{9})
 	w.fake.decide = nil
 	n, err := w.resolver().Sweep(t.Context())
 	if n != 1 || err == nil {
@@ -228,8 +239,10 @@ func TestOneUnknownDoesNotStopTheOthers(t *testing.T) {
 
 // TestInFlightAndAbandoned: a retry during the lease is told to wait; after it
 // the key is looked at and not run again.
-func TestInFlightAndAbandoned(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestInFlightAndAbandoned(t *testing.T) { onSome(t, testInFlightAndAbandoned) }
+
+func testInFlightAndAbandoned(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	send := func() (flow.Answer, error) { return w.pay("k") }
 	w.sendAndDie(send)
 	if n, err := w.completer().Sweep(t.Context()); n != 0 || err != nil {
@@ -252,8 +265,10 @@ func TestInFlightAndAbandoned(t *testing.T) {
 
 // TestTwoServersShareTheChecks: what another has looked at since it was listed
 // waits for its next time.
-func TestTwoServersShareTheChecks(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestTwoServersShareTheChecks(t *testing.T) { onSome(t, testTwoServersShareTheChecks) }
+
+func testTwoServersShareTheChecks(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	other := w.again(setup{})
 	w.always(maybe, unread)
 	id := w.unknown("k")

@@ -10,8 +10,10 @@ import (
 )
 
 // TestNewRefusesWhatCouldLoseMoney: the message names the setting.
-func TestNewRefusesWhatCouldLoseMoney(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestNewRefusesWhatCouldLoseMoney(t *testing.T) { onSome(t, testNewRefusesWhatCouldLoseMoney) }
+
+func testNewRefusesWhatCouldLoseMoney(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	for _, c := range []struct {
 		change func(*flow.Options)
 		want   string // in the error; empty: none
@@ -34,9 +36,11 @@ func TestNewRefusesWhatCouldLoseMoney(t *testing.T) {
 }
 
 // TestSettledIsTold: whoever waits for a key hears of every change.
-func TestSettledIsTold(t *testing.T) {
+func TestSettledIsTold(t *testing.T) { onSome(t, testSettledIsTold) }
+
+func testSettledIsTold(t *testing.T, b *bed) {
 	told := map[string]int{}
-	w := newWorld(t, setup{flow: flow.Options{Settled: func(k onlyonce.Key) { told[k.Name]++ }}})
+	w := b.world(t, setup{flow: flow.Options{Settled: func(k onlyonce.Key) { told[k.Name]++ }}})
 	w.paid("k", "order")
 	_, err := w.payOrder("busy", "order")
 	must(t, err)

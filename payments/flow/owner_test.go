@@ -21,10 +21,12 @@ func isKeyError(err, target error) bool {
 
 // TestStaleOwnerWritesNothing pauses an owner in its provider call until
 // another has taken its claim over, and lets it conclude then.
-func TestStaleOwnerWritesNothing(t *testing.T) {
+func TestStaleOwnerWritesNothing(t *testing.T) { onSome(t, testStaleOwnerWritesNothing) }
+
+func testStaleOwnerWritesNothing(t *testing.T, b *bed) {
 	for _, resolved := range []bool{false, true} {
 		t.Run(fmt.Sprintf("resolved=%v", resolved), func(t *testing.T) {
-			w := newWorld(t, setup{})
+			w := b.world(t, setup{})
 			other := w.again(setup{})
 			w.fake.before = func(string, payments.Dispatch) {
 				w.fake.before = nil
@@ -63,9 +65,11 @@ func TestStaleOwnerWritesNothing(t *testing.T) {
 
 // TestPausedOwnerDoesNotSend: the deadline is set before phase 1, on the
 // caller's clock, and leaves room for the call and its commit inside the lease.
-func TestPausedOwnerDoesNotSend(t *testing.T) {
+func TestPausedOwnerDoesNotSend(t *testing.T) { onSome(t, testPausedOwnerDoesNotSend) }
+
+func testPausedOwnerDoesNotSend(t *testing.T, b *bed) {
 	const lease, timeout, wait = 40 * time.Second, 7 * time.Second, 9 * time.Second
-	w := newWorld(t, setup{
+	w := b.world(t, setup{
 		engine: onlyonce.Options{Lease: lease}, flow: flow.Options{ProviderTimeout: timeout, CommitWait: wait},
 	})
 	began := w.clock.now()
@@ -102,8 +106,10 @@ func (w *world) leaseEnd(key string) time.Time {
 }
 
 // TestPausedCheckDoesNotSend: the same for a re-send of the resolver.
-func TestPausedCheckDoesNotSend(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestPausedCheckDoesNotSend(t *testing.T) { onSome(t, testPausedCheckDoesNotSend) }
+
+func testPausedCheckDoesNotSend(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	w.fake.script(maybe)
 	id := w.unknown("k")
 	w.clock.reach(w.dispatch(id).next)
@@ -122,9 +128,11 @@ func TestPausedCheckDoesNotSend(t *testing.T) {
 }
 
 // TestManyAtOnce: 50 requests with one key run the effect once.
-func TestManyAtOnce(t *testing.T) {
+func TestManyAtOnce(t *testing.T) { onEach(t, testManyAtOnce) }
+
+func testManyAtOnce(t *testing.T, b *bed) {
 	const requests = 50
-	w := newWorld(t, setup{})
+	w := b.world(t, setup{})
 	var wg sync.WaitGroup
 	got := make([]string, requests)
 	errs := make([]error, requests)
@@ -162,8 +170,10 @@ func TestManyAtOnce(t *testing.T) {
 }
 
 // TestClientHangsUp is case 58 of the reports.
-func TestClientHangsUp(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestClientHangsUp(t *testing.T) { onSome(t, testClientHangsUp) }
+
+func testClientHangsUp(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	ctx, cancel := context.WithCancel(t.Context())
 	pay := func(key string) (flow.Answer, error) {
 		return w.flow.Pay(ctx, intentOf(key, flow.OpPayment, ""), flow.PaymentRequest{
@@ -181,9 +191,11 @@ func TestClientHangsUp(t *testing.T) {
 
 // TestPanickingProvider: the effect may have happened, so it is unknown, and
 // the process goes on.
-func TestPanickingProvider(t *testing.T) {
+func TestPanickingProvider(t *testing.T) { onSome(t, testPanickingProvider) }
+
+func testPanickingProvider(t *testing.T, b *bed) {
 	for _, acts := range []bool{false, true} {
-		w := newWorld(t, setup{})
+		w := b.world(t, setup{})
 		w.always(reply{acts: acts, panicked: true}, reply{panicked: true})
 		id := w.unknown("k")
 		w.step(id) // the resolver outlives it, too
@@ -200,9 +212,11 @@ func TestPanickingProvider(t *testing.T) {
 }
 
 // TestPanickingRenderer: what can't be rendered is not stored and not lost.
-func TestPanickingRenderer(t *testing.T) {
+func TestPanickingRenderer(t *testing.T) { onSome(t, testPanickingRenderer) }
+
+func testPanickingRenderer(t *testing.T, b *bed) {
 	broken := true
-	w := newWorld(t, setup{flow: flow.Options{Render: func(r flow.Result) onlyonce.Outcome {
+	w := b.world(t, setup{flow: flow.Options{Render: func(r flow.Result) onlyonce.Outcome {
 		if broken {
 			panic("the renderer broke")
 		}

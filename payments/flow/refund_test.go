@@ -38,9 +38,11 @@ func countOf(list []string, part string) (n int) {
 	return n
 }
 
-func TestOneOrderManyKeys(t *testing.T) {
+func TestOneOrderManyKeys(t *testing.T) { onEach(t, testOneOrderManyKeys) }
+
+func testOneOrderManyKeys(t *testing.T, b *bed) {
 	const keys = 20
-	w := newWorld(t, setup{})
+	w := b.world(t, setup{})
 	pay := func(i int) (flow.Answer, error) { return w.payOrder(fmt.Sprint("k", i), "order") }
 	got := atOnce(keys, pay)
 	if countOf(got, "201") != 1 || countOf(got, "order-busy") != keys-1 || len(w.fake.seen("")) != 1 {
@@ -52,8 +54,10 @@ func TestOneOrderManyKeys(t *testing.T) {
 	}
 }
 
-func TestOrderIsFreed(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestOrderIsFreed(t *testing.T) { onSome(t, testOrderIsFreed) }
+
+func testOrderIsFreed(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	w.fake.script(declines)
 	a, err := w.payOrder("declined", "order")
 	if err != nil || a.Outcome.Status != 402 {
@@ -96,8 +100,10 @@ func (w *world) refunded(key, payment string, minor int64) {
 	}
 }
 
-func TestOrderWaitsForTheUnknown(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestOrderWaitsForTheUnknown(t *testing.T) { onSome(t, testOrderWaitsForTheUnknown) }
+
+func testOrderWaitsForTheUnknown(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	w.fake.script(maybe, declines)
 	if a, err := w.payOrder("k", "order"); show(a, err) != "payment pending_unknown" {
 		t.Fatal(show(a, err))
@@ -109,8 +115,10 @@ func TestOrderWaitsForTheUnknown(t *testing.T) {
 	w.paid("third", "order")
 }
 
-func TestTwoRefundsAtOnce(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestTwoRefundsAtOnce(t *testing.T) { onEach(t, testTwoRefundsAtOnce) }
+
+func testTwoRefundsAtOnce(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	id := w.paid("k", "")
 	refund := func(i int) (flow.Answer, error) { return w.refund(fmt.Sprint("r", i), id, 6000) }
 	got := atOnce(2, refund)
@@ -123,8 +131,10 @@ func TestTwoRefundsAtOnce(t *testing.T) {
 	w.timeline(id)
 }
 
-func TestRefundsUpToTheLastCent(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestRefundsUpToTheLastCent(t *testing.T) { onSome(t, testRefundsUpToTheLastCent) }
+
+func testRefundsUpToTheLastCent(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	id := w.paid("k", "")
 	w.refunded("r1", id, 6000)
 	w.refunded("r2", id, 0) // all that is left
@@ -141,8 +151,10 @@ func TestRefundsUpToTheLastCent(t *testing.T) {
 	}
 }
 
-func TestUnknownRefundHoldsRoom(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestUnknownRefundHoldsRoom(t *testing.T) { onSome(t, testUnknownRefundHoldsRoom) }
+
+func testUnknownRefundHoldsRoom(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	id := w.paid("k", "")
 	w.fake.script(maybe, declines)
 	if a, err := w.refund("r1", id, 6000); show(a, err) != "refund pending_unknown" {
@@ -165,8 +177,10 @@ func TestUnknownRefundHoldsRoom(t *testing.T) {
 	w.checkSettled("r2", send)
 }
 
-func TestRefundOfWhatDidNotSucceed(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestRefundOfWhatDidNotSucceed(t *testing.T) { onSome(t, testRefundOfWhatDidNotSucceed) }
+
+func testRefundOfWhatDidNotSucceed(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	w.fake.script(declines, maybe)
 	_, err := w.pay("declined")
 	must(t, err)
@@ -186,8 +200,10 @@ func TestRefundOfWhatDidNotSucceed(t *testing.T) {
 
 // TestRefundWhereThePaymentLives: another provider account has never heard of
 // the charge.
-func TestRefundWhereThePaymentLives(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestRefundWhereThePaymentLives(t *testing.T) { onSome(t, testRefundWhereThePaymentLives) }
+
+func testRefundWhereThePaymentLives(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	id := w.paid("k", "")
 	moved := w.again(setup{provider: elsewhere{w.fake}})
 	if a, err := moved.refund("r", id, 1); !errors.Is(err, flow.ErrElsewhere) || len(w.fake.seen("")) != 1 {
@@ -202,10 +218,12 @@ func (elsewhere) Instance() string { return "fake:2" }
 
 // TestRefundsNeverExceedTheCapture plays random refunds with random answers,
 // and checks the room after every step.
-func TestRefundsNeverExceedTheCapture(t *testing.T) {
+func TestRefundsNeverExceedTheCapture(t *testing.T) { onEach(t, testRefundsNeverExceedTheCapture) }
+
+func testRefundsNeverExceedTheCapture(t *testing.T, b *bed) {
 	kinds := []payments.AnswerKind{payments.AnswerSucceeded, payments.AnswerFailed, payments.AnswerMaybe,
 		payments.AnswerNotSent, payments.AnswerRejected, payments.AnswerRateLimited}
-	w := newWorld(t, setup{})
+	w := b.world(t, setup{})
 	n := 0
 	rapid.Check(t, func(r *rapid.T) {
 		n++

@@ -2,8 +2,6 @@ package flow_test
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,8 +13,10 @@ import (
 
 // TestKeyUsedAnew: once its tombstone has gone a key names a new intent, with
 // an id and a provider key of its own.
-func TestKeyUsedAnew(t *testing.T) {
-	w := newWorld(t, setup{engine: onlyonce.Options{Tombstones: -1}})
+func TestKeyUsedAnew(t *testing.T) { onSome(t, testKeyUsedAnew) }
+
+func testKeyUsedAnew(t *testing.T, b *bed) {
+	w := b.world(t, setup{engine: onlyonce.Options{Tombstones: -1}})
 	first := w.paid("k", "")
 	if a, err := w.pay("k"); err != nil || !a.Replayed {
 		t.Fatalf("within the retention: %s", show(a, err))
@@ -42,8 +42,10 @@ func TestKeyUsedAnew(t *testing.T) {
 }
 
 // TestExpiredKeyNamesWhatItMade: while the tombstone stands the key is over.
-func TestExpiredKeyNamesWhatItMade(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestExpiredKeyNamesWhatItMade(t *testing.T) { onSome(t, testExpiredKeyNamesWhatItMade) }
+
+func testExpiredKeyNamesWhatItMade(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	id := w.paid("k", "")
 	w.clock.advance(31 * 24 * time.Hour)
 	for range 2 {
@@ -61,17 +63,17 @@ func TestExpiredKeyNamesWhatItMade(t *testing.T) {
 
 // TestRestoredBackup is case 50 of the reports: the database forgets the
 // payment and the provider absorbs it.
-func TestRestoredBackup(t *testing.T) {
-	before := newWorld(t, setup{})
+func TestRestoredBackup(t *testing.T) { onEach(t, testRestoredBackup) }
+
+func testRestoredBackup(t *testing.T, b *bed) {
+	before := b.world(t, setup{})
 	before.paid("earlier", "")
-	_, err := before.raw.ExecContext(t.Context(), "VACUUM INTO ?", before.path+".backup")
-	must(t, err)
+	restore := before.backUp()
 	id := before.paid("k", "order")
-	restored := filepath.Join(t.TempDir(), "restored.db")
-	must(t, os.Rename(before.path+".backup", restored))
-	after := newWorld(t, setup{path: restored, clock: before.clock, fake: before.fake})
-	if after.record("k").Status != "" {
-		t.Fatal("the backup knows the key")
+	restore()
+	after := before.again(setup{})
+	if after.record("k").Status != "" || after.record("earlier").Status != onlyonce.Completed {
+		t.Fatal("the backup knows the key, or not the one before it")
 	}
 	after.clock.advance(time.Hour)
 	if got := after.paid("k", "order"); got != id {
@@ -83,9 +85,29 @@ func TestRestoredBackup(t *testing.T) {
 	after.checkSettled("k", func() (flow.Answer, error) { return after.payOrder("k", "order") })
 }
 
+// backUp copies the database's tables as they are now, and returns what brings
+// that state back. No server may be at work then.
+func (w *world) backUp() (restore func()) {
+	w.t.Helper()
+	all := append([]string{"installation"}, tables...)
+	for _, table := range all {
+		w.exec("CREATE TABLE backup_" + table + " AS SELECT * FROM " + table)
+	}
+	return func() {
+		w.t.Helper()
+		for _, table := range all {
+			w.exec("DELETE FROM " + table)
+			w.exec("INSERT INTO " + table + " SELECT * FROM backup_" + table)
+			w.exec("DROP TABLE backup_" + table)
+		}
+	}
+}
+
 // TestOneKeyOneRequest: a key answers for no other request, and none of it is run.
-func TestOneKeyOneRequest(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestOneKeyOneRequest(t *testing.T) { onSome(t, testOneKeyOneRequest) }
+
+func testOneKeyOneRequest(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	id := w.paid("k", "")
 	w.fake.script(maybe)
 	w.unknown("unknown")
@@ -102,8 +124,10 @@ func TestOneKeyOneRequest(t *testing.T) {
 	}
 }
 
-func TestUnsupportedSpendsNoKey(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestUnsupportedSpendsNoKey(t *testing.T) { onSome(t, testUnsupportedSpendsNoKey) }
+
+func testUnsupportedSpendsNoKey(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	r := flow.PaymentRequest{Amount: usd(1), Method: "pm_secret"}
 	r.Amount.Currency = "KWD"
 	_, err := w.flow.Pay(t.Context(), intentOf("k", flow.OpPayment, ""), r)
@@ -115,8 +139,10 @@ func TestUnsupportedSpendsNoKey(t *testing.T) {
 
 // TestForeignClaimIsReleased: a claim under which nothing was dispatched is
 // not the completer's to run.
-func TestForeignClaimIsReleased(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestForeignClaimIsReleased(t *testing.T) { onSome(t, testForeignClaimIsReleased) }
+
+func testForeignClaimIsReleased(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	must(t, w.store.InTx(t.Context(), func(ctx context.Context, tx onlyonce.Tx) error {
 		_, err := w.engine.Begin(ctx, tx, intentOf("k", flow.OpPayment, ""))
 		return err
@@ -128,8 +154,10 @@ func TestForeignClaimIsReleased(t *testing.T) {
 	w.paid("k", "")
 }
 
-func TestLook(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestLook(t *testing.T) { onSome(t, testLook) }
+
+func testLook(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	look := func(key string) (string, bool) {
 		a, open, err := w.flow.Look(t.Context(), intentOf(key, flow.OpPayment, ""))
 		return show(a, err), open
@@ -154,8 +182,10 @@ func TestLook(t *testing.T) {
 	}
 }
 
-func TestReplayCounter(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestReplayCounter(t *testing.T) { onSome(t, testReplayCounter) }
+
+func testReplayCounter(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	c := &flow.ReplayCounter{DB: w.db, Now: w.clock.now}
 	for range 3 {
 		c.Count(account, "pay_1")

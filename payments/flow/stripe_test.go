@@ -21,10 +21,10 @@ import (
 
 // newStripeWorld is a world whose provider is the real adapter, over HTTP,
 // against the sandbox, which shares the world's clock.
-func newStripeWorld(t *testing.T) (w *world, url string) {
+func newStripeWorld(t *testing.T, b *bed) (w *world, url string) {
 	t.Helper()
-	c := &clock{}
-	box, err := sandbox.Open(t.Context(), sandbox.Options{Path: filepath.Join(t.TempDir(), "sandbox.db"), Now: c.now})
+	g := b.take(t)
+	box, err := sandbox.Open(t.Context(), sandbox.Options{Path: filepath.Join(t.TempDir(), "sandbox.db"), Now: g.clock.now})
 	must(t, err)
 	server := httptest.NewUnstartedServer(box.Handler())
 	_ = server.Listener.Close()
@@ -34,11 +34,11 @@ func newStripeWorld(t *testing.T) (w *world, url string) {
 		must(t, box.Close())
 		server.Close()
 	})
-	client, err := stripe.New(stripe.Options{URL: server.URL, Key: "sk_test_1", Now: c.now})
+	client, err := stripe.New(stripe.Options{URL: server.URL, Key: "sk_test_1", Now: g.clock.now})
 	must(t, err)
 	// Longer than a call takes on this machine; if not, it is one more unknown.
 	const timeout = 500 * time.Millisecond
-	return newWorld(t, setup{clock: c, provider: client, flow: flow.Options{ProviderTimeout: timeout}}), server.URL
+	return b.world(t, setup{ground: g, provider: client, flow: flow.Options{ProviderTimeout: timeout}}), server.URL
 }
 
 // listen takes a loopback port below the ephemeral ones.
@@ -96,7 +96,9 @@ func (w *world) settle(key string) {
 
 // TestSandboxFates pays and refunds against the real adapter and the sandbox,
 // whose tokens make every kind of trouble: the sandbox's ledger is the judge.
-func TestSandboxFates(t *testing.T) {
+func TestSandboxFates(t *testing.T) { onSome(t, testSandboxFates) }
+
+func testSandboxFates(t *testing.T, b *bed) {
 	states := map[string]payments.State{
 		"ok": "succeeded", "declined": "failed", "insufficient_funds": "failed", "timeout_charged": "succeeded",
 		"timeout_lost": "succeeded", "error_charged": "succeeded", "error_lost": "failed", "reset_charged": "succeeded",
@@ -106,7 +108,7 @@ func TestSandboxFates(t *testing.T) {
 		for _, kind := range []payments.Kind{payments.KindPayment, payments.KindRefund} {
 			t.Run(string(kind)+"/"+fate, func(t *testing.T) {
 				t.Parallel()
-				w, url := newStripeWorld(t)
+				w, url := newStripeWorld(t, b)
 				pay := func(key, token string) (flow.Answer, error) {
 					return w.flow.Pay(t.Context(), intentOf(key, flow.OpPayment, token), flow.PaymentRequest{
 						Amount: usd(10000), Method: token, OrderID: key, RequestID: "req_" + key,

@@ -12,13 +12,17 @@ import (
 // TestTheWaitForTheWriterCostsNoTimeToSend: the lease begins when the
 // transaction does, and so does the time to send. A queue before it is no pause.
 func TestTheWaitForTheWriterCostsNoTimeToSend(t *testing.T) {
+	onSome(t, testTheWaitForTheWriterCostsNoTimeToSend)
+}
+
+func testTheWaitForTheWriterCostsNoTimeToSend(t *testing.T, b *bed) {
 	const lease = 40 * time.Second
-	w := newWorld(t, setup{
+	w := b.world(t, setup{
 		engine: onlyonce.Options{Lease: lease},
 		flow:   flow.Options{ProviderTimeout: 7 * time.Second, CommitWait: 9 * time.Second},
 	})
 	w.faults.watch = func(query string) {
-		if strings.HasPrefix(query, "BEGIN") {
+		if begins(query) {
 			w.faults.watch = nil
 			w.clock.advance(lease)
 		}
@@ -31,11 +35,13 @@ func TestTheWaitForTheWriterCostsNoTimeToSend(t *testing.T) {
 
 // TestLookingForWorkTakesNoLock: a server that stands still while it only looks
 // must not keep the others from writing.
-func TestLookingForWorkTakesNoLock(t *testing.T) {
-	w := newWorld(t, setup{})
+func TestLookingForWorkTakesNoLock(t *testing.T) { onSome(t, testLookingForWorkTakesNoLock) }
+
+func testLookingForWorkTakesNoLock(t *testing.T, b *bed) {
+	w := b.world(t, setup{})
 	writes := 0
 	w.faults.watch = func(query string) {
-		if strings.HasPrefix(query, "BEGIN IMMEDIATE") {
+		if begins(query) {
 			writes++
 		}
 	}

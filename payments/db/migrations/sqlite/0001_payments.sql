@@ -94,8 +94,10 @@ CREATE TABLE IF NOT EXISTS dispatches (
     next_check_at     INTEGER NOT NULL,
     PRIMARY KEY (account_id, resource_id)
 );
-CREATE INDEX IF NOT EXISTS dispatches_by_check ON dispatches (next_check_at);
-CREATE INDEX IF NOT EXISTS dispatches_by_first_send ON dispatches (first_sent_at);
+-- Few dispatches wait for a check, and few are unfinished.
+CREATE INDEX IF NOT EXISTS dispatches_by_check ON dispatches (provider_instance, next_check_at)
+    WHERE next_check_at > 0;
+CREATE INDEX IF NOT EXISTS dispatches_by_first_send ON dispatches (first_sent_at) WHERE request IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS replays (
     account_id       TEXT    NOT NULL,
