@@ -65,7 +65,8 @@ func TestWithoutServersIsLoud(t *testing.T) {
 	if len(up.Engines) != 1 || up.Engines[0].Name != SQLite {
 		t.Errorf("up are %v", up.Engines)
 	}
-	const want = "ENGINES NOT RUN: postgres-15, postgres-18, pgbouncer, mariadb, mysql. make test, or make engines, brings them up."
+	const want = "ENGINES NOT RUN: postgres-15, postgres-18, pgbouncer, mariadb, mysql. " +
+		"make test, or make engines, brings them up."
 	if got := up.loud(); got != want {
 		t.Errorf("it says\n%s\nwant\n%s", got, want)
 	}

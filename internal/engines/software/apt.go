@@ -63,6 +63,18 @@ func (s *Store) apt(ctx context.Context, a fromApt) (Programs, error) {
 	return a.programs(root)
 }
 
+// aptConfig keeps all that apt reads and writes in one folder. A mirror that
+// does not answer is given up after three minutes at most.
+const aptConfig = `Dir::Etc::sourcelist %q;
+Dir::Etc::sourceparts %q;
+Dir::State %q;
+Dir::State::status %q;
+Dir::Cache %q;
+APT::Sandbox::User "root";
+Acquire::Retries "2";
+Acquire::http::Timeout "20";
+`
+
 // download runs apt-get with a configuration of its own in the folder work.
 func (a fromApt) download(ctx context.Context, work string) error {
 	sources, err := a.sources(ctx)
@@ -81,10 +93,8 @@ func (a fromApt) download(ctx context.Context, work string) error {
 	config := filepath.Join(work, "apt.conf")
 	files := map[string]string{
 		filepath.Join(work, "sources.list"): sources,
-		config: fmt.Sprintf("Dir::Etc::sourcelist %q;\nDir::Etc::sourceparts %q;\nDir::State %q;\n"+
-			"Dir::State::status %q;\nDir::Cache %q;\nAPT::Sandbox::User \"root\";\nAcquire::Retries \"3\";\n",
-			filepath.Join(work, "sources.list"), filepath.Join(work, "parts"), filepath.Join(work, "state"),
-			status, filepath.Join(work, "cache")),
+		config: fmt.Sprintf(aptConfig, filepath.Join(work, "sources.list"), filepath.Join(work, "parts"),
+			filepath.Join(work, "state"), status, filepath.Join(work, "cache")),
 	}
 	if a.foreign() {
 		files[status] = ""

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -122,12 +123,20 @@ func (f *fleet) keep(s *daemon.Server, err error) (*daemon.Server, error) {
 	return s, err
 }
 
-// stop ends all servers at once: nobody needs their data any more.
+// stop ends all servers at once: nobody needs their data any more. One that
+// had ended by itself is an error: tests have met it.
 func (f *fleet) stop() error {
 	errs := make([]error, len(f.servers))
 	var all sync.WaitGroup
 	for i, s := range f.servers {
-		all.Go(func() { errs[i] = s.Discard() })
+		all.Go(func() {
+			select {
+			case <-s.Ended():
+				errs[i] = fmt.Errorf("a server ended by itself (%v):\n%s", s.Wait(), s.Tail())
+			default:
+				errs[i] = s.Discard()
+			}
+		})
 	}
 	all.Wait()
 	return errors.Join(append(errs, f.site.Close())...)

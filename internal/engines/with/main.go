@@ -72,7 +72,11 @@ func run(args []string) (status int, err error) {
 		return statusFailed, err
 	}
 	f := &fleet{store: store, site: site}
-	defer func() { err = errors.Join(err, f.stop()) }()
+	defer func() {
+		if bad := f.stop(); bad != nil {
+			status, err = max(status, statusFailed), errors.Join(err, bad)
+		}
+	}()
 	up := f.start(ctx, names)
 	if ctx.Err() != nil {
 		return statusFailed, errors.New("interrupted")
@@ -113,7 +117,8 @@ func command(ctx context.Context, args []string, list string) (status int, err e
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), engines.FileVariable+"="+list)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	// A terminal interrupts the command by itself. make hands on this signal to what it runs, and no other.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = leaveWait
 	err = cmd.Run()
 	var exit *exec.ExitError
