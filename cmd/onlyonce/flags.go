@@ -117,18 +117,19 @@ func (f secretFlags) sealer() (db.Sealer, error) {
 	}
 	raw, err := os.ReadFile(f.SecretKeyFile)
 	if err != nil {
-		return nil, refuse("--secret-key-file can't be read: %v; name a file with 32 bytes or 64 hexadecimal digits", err)
+		return db.Sealer{}, refuse("--secret-key-file can't be read: %v; name a file with 32 bytes or 64 hexadecimal digits",
+			err)
 	}
 	if len(raw) != secretKeyBytes {
 		text := strings.TrimSpace(string(raw))
 		if raw, err = hex.DecodeString(text); err != nil || len(raw) != secretKeyBytes {
-			return nil, refuse("--secret-key-file %s holds neither 32 bytes nor 64 hexadecimal digits: "+
+			return db.Sealer{}, refuse("--secret-key-file %s holds neither 32 bytes nor 64 hexadecimal digits: "+
 				"make one with `openssl rand -hex 32`", f.SecretKeyFile)
 		}
 	}
 	seal, err := db.NewSealer(raw)
 	if err != nil {
-		return nil, fmt.Errorf("--secret-key-file: %w", err)
+		return db.Sealer{}, fmt.Errorf("--secret-key-file: %w", err)
 	}
 	return seal, nil
 }

@@ -181,9 +181,8 @@ func TestSecretKeyFiles(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 			continue
 		}
-		sealed, err := seal.Seal([]byte("token-9"))
-		if err != nil || strings.Contains(string(sealed), "token-9") {
-			t.Errorf("%q: sealed as %q, %v", text, sealed, err)
+		if sealed := seal.Seal([]byte("token-9")); strings.Contains(string(sealed), "token-9") {
+			t.Errorf("%q: sealed as %q", text, sealed)
 		}
 	}
 	for _, text := range []string{"", "short", key + "ab", strings.Repeat("zz", secretKeyBytes)} {

@@ -112,11 +112,7 @@ func (d *DB) writeRefund(ctx context.Context, tx onlyonce.Tx, r payments.Refund,
 func (d *DB) writeDispatch(ctx context.Context, tx onlyonce.Tx, p payments.Dispatch, fresh bool) error {
 	var request any // NULL once the secret is not needed any more
 	if p.Request.Body != nil {
-		sealed, err := d.seal.Seal(p.Request.Body)
-		if err != nil {
-			return fmt.Errorf("dispatch %s: %w", p.Resource, err)
-		}
-		request = sealed
+		request = d.seal.Seal(p.Request.Body)
 	}
 	if !fresh {
 		_, err := tx.Exec(ctx, d.q.updateDispatch, p.ProviderID, p.Sends, bit(p.Ambiguous), bit(p.ReadsOnly), bit(p.Accepted),

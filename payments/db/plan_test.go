@@ -69,7 +69,7 @@ func testNothingHotScans(t *testing.T, b *bench) {
 	done := map[string]bool{}
 	for _, s := range b.seen.take() {
 		verb, _, _ := strings.Cut(strings.TrimSpace(s.query), " ")
-		if done[s.query] || !slices.Contains([]string{"SELECT", "UPDATE", "DELETE"}, verb) || !strings.Contains(s.query, "_") {
+		if done[s.query] || !slices.Contains([]string{"SELECT", "UPDATE", "DELETE"}, verb) {
 			continue
 		}
 		done[s.query] = true
@@ -100,9 +100,10 @@ func (b *bench) large() {
 		accepted, checks, absences, unknown_since, next_check_at FROM dispatches`)
 	must(b.t, b.db.AddReplays(b.t.Context(), []db.ReplayCount{{Account: account, Resource: "pay_k", N: 1}}))
 	c := b.held("k")
-	must(b.t, b.db.Commit(b.t.Context(), db.Phase{Want: db.Want{Held: &c}, Decide: func(db.Have) (db.Changes, error) {
+	finish := func(db.Have) (db.Changes, error) {
 		return db.Changes{Key: db.KeyChange{Finish: &onlyonce.Outcome{Status: 201}}}, nil
-	}}))
+	}
+	must(b.t, b.db.Commit(b.t.Context(), db.Phase{Want: db.Want{Held: &c}, Decide: finish}))
 	b.fill()
 }
 
@@ -186,7 +187,9 @@ func (b *bench) sweep() {
 // whole index.
 func (b *bench) explain(s statement) (plan string, scans bool) {
 	b.t.Helper()
-	word := map[string]string{"sqlite": "EXPLAIN QUERY PLAN ", "postgres": "EXPLAIN ", "mysql": "EXPLAIN FORMAT=TRADITIONAL "}
+	word := map[string]string{
+		"sqlite": "EXPLAIN QUERY PLAN ", "postgres": "EXPLAIN ", "mysql": "EXPLAIN FORMAT=TRADITIONAL ",
+	}
 	dialect := b.store.Dialect().Name
 	rows, err := b.raw.QueryContext(b.t.Context(), word[dialect]+s.query, s.args...)
 	if err != nil {

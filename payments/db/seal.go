@@ -16,36 +16,40 @@ const (
 // sealKeyBytes is the length of the key: AES-256.
 const sealKeyBytes = 32
 
-type sealer struct{ aead cipher.AEAD } // nil: plain
+// Sealer closes and opens secret columns. The first byte of what it writes
+// names the scheme: 0 plain, 1 AES-GCM.
+type Sealer struct{ aead cipher.AEAD } // nil: plain
 
 // PlainSealer writes secret columns as they are, behind the scheme byte.
-func PlainSealer() Sealer { return sealer{} }
+func PlainSealer() Sealer { return Sealer{} }
 
 // NewSealer encrypts secret columns with AES-256-GCM under a key of 32 bytes.
 // Columns that were written plain before can still be opened.
 func NewSealer(key []byte) (Sealer, error) {
 	if len(key) != sealKeyBytes {
-		return nil, fmt.Errorf("the secret key must have %d bytes, not %d", sealKeyBytes, len(key))
+		return Sealer{}, fmt.Errorf("the secret key must have %d bytes, not %d", sealKeyBytes, len(key))
 	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
-		return nil, fmt.Errorf("secret key: %w", err)
+		return Sealer{}, fmt.Errorf("secret key: %w", err)
 	}
 	aead, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
-		return nil, fmt.Errorf("secret key: %w", err)
+		return Sealer{}, fmt.Errorf("secret key: %w", err)
 	}
-	return sealer{aead}, nil
+	return Sealer{aead}, nil
 }
 
-func (s sealer) Seal(plain []byte) ([]byte, error) {
+// Seal closes what goes into a secret column.
+func (s Sealer) Seal(plain []byte) []byte {
 	if s.aead == nil {
-		return append([]byte{schemePlain}, plain...), nil
+		return append([]byte{schemePlain}, plain...)
 	}
-	return s.aead.Seal([]byte{schemeAESGCM}, nil, plain, nil), nil
+	return s.aead.Seal([]byte{schemeAESGCM}, nil, plain, nil)
 }
 
-func (s sealer) Open(sealed []byte) ([]byte, error) {
+// Open opens what Seal closed. An error says what to do, and shows nothing.
+func (s Sealer) Open(sealed []byte) ([]byte, error) {
 	if len(sealed) == 0 {
 		return nil, errors.New("open a secret column: it is empty")
 	}

@@ -20,12 +20,7 @@ func sealer(t *testing.T, fill byte) db.Sealer {
 func TestSealers(t *testing.T) {
 	plain, one, two := db.PlainSealer(), sealer(t, 1), sealer(t, 2)
 	secret := []byte("pm_secret")
-	byPlain, err := plain.Seal(secret)
-	must(t, err)
-	byOne, err := one.Seal(secret)
-	must(t, err)
-	again, err := one.Seal(secret)
-	must(t, err)
+	byPlain, byOne, again := plain.Seal(secret), one.Seal(secret), one.Seal(secret)
 	if byPlain[0] != 0 || byOne[0] != 1 || bytes.Contains(byOne, secret) || bytes.Equal(byOne, again) {
 		t.Errorf("plain % x, sealed % x and % x", byPlain, byOne, again)
 	}

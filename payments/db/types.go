@@ -27,13 +27,6 @@ type DB struct {
 	q      statements
 }
 
-// Sealer closes and opens secret columns. The first byte of what it writes
-// names the scheme: 0 plain, 1 AES-GCM.
-type Sealer interface {
-	Seal(plain []byte) ([]byte, error)
-	Open(sealed []byte) ([]byte, error)
-}
-
 // Want is what a phase reads before it decides. Rows are locked in one order
 // everywhere: key, order guard, payment, refund.
 type Want struct {

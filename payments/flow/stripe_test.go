@@ -24,7 +24,8 @@ import (
 func newStripeWorld(t *testing.T, b *bed) (w *world, url string) {
 	t.Helper()
 	g := b.take(t)
-	box, err := sandbox.Open(t.Context(), sandbox.Options{Path: filepath.Join(t.TempDir(), "sandbox.db"), Now: g.clock.now})
+	path := filepath.Join(t.TempDir(), "sandbox.db")
+	box, err := sandbox.Open(t.Context(), sandbox.Options{Path: path, Now: g.clock.now})
 	must(t, err)
 	server := httptest.NewUnstartedServer(box.Handler())
 	_ = server.Listener.Close()
