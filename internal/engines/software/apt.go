@@ -71,6 +71,7 @@ Dir::State %q;
 Dir::State::status %q;
 Dir::Cache %q;
 APT::Sandbox::User "root";
+Acquire::Languages "none";
 Acquire::Retries "2";
 Acquire::http::Timeout "20";
 `
@@ -86,18 +87,19 @@ func (a fromApt) download(ctx context.Context, work string) error {
 			return err
 		}
 	}
-	status := "/var/lib/dpkg/status" // what the system has needs no fetching
-	if a.foreign() {
-		status = filepath.Join(work, "status")
+	// What the system has needs no fetching. A copy of its list does, because apt locks the folder of the list.
+	var installed []byte
+	if !a.foreign() {
+		if installed, err = os.ReadFile("/var/lib/dpkg/status"); err != nil {
+			return fmt.Errorf("read what is installed: %w", err)
+		}
 	}
 	config := filepath.Join(work, "apt.conf")
 	files := map[string]string{
+		filepath.Join(work, "status"):       string(installed),
 		filepath.Join(work, "sources.list"): sources,
 		config: fmt.Sprintf(aptConfig, filepath.Join(work, "sources.list"), filepath.Join(work, "parts"),
-			filepath.Join(work, "state"), status, filepath.Join(work, "cache")),
-	}
-	if a.foreign() {
-		files[status] = ""
+			filepath.Join(work, "state"), filepath.Join(work, "status"), filepath.Join(work, "cache")),
 	}
 	for path, text := range files {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {

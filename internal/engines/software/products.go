@@ -90,7 +90,9 @@ func (s *Store) MariaDB(ctx context.Context) (Programs, error) {
 	return first(ctx, "MariaDB", "install mariadb-server",
 		s.system("MariaDB", isMariaDB, nil, "mariadbd", "mariadb-install-db"),
 		func(ctx context.Context) (Programs, error) {
-			return s.apt(ctx, fromApt{name: "mariadb-server-core", packages: []string{"mariadb-server-core"}})
+			// The other package has a program that mariadb-install-db calls.
+			return s.apt(ctx, fromApt{name: "mariadb-server-core",
+				packages: []string{"mariadb-server-core", "mariadb-client-core"}})
 		})
 }
 
@@ -107,7 +109,7 @@ func (s *Store) Galera(ctx context.Context) (Programs, error) {
 		},
 		func(ctx context.Context) (Programs, error) {
 			return s.apt(ctx, fromApt{name: "mariadb-galera",
-				packages: []string{"mariadb-server", "mariadb-server-core", "galera-4", "rsync"}})
+				packages: []string{"mariadb-server", "mariadb-server-core", "mariadb-client-core", "galera-4", "rsync"}})
 		})
 }
 

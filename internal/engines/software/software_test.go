@@ -51,7 +51,8 @@ func TestSystemLooksAtVersions(t *testing.T) {
 		want     string // in the error; "" where it is found
 	}{
 		{"MySQL", map[string]string{"fake-mysqld": versionMySQL}, notMariaDB, []string{"fake-mysqld"}, ""},
-		{"MariaDB as mysqld", map[string]string{"fake-mysqld": versionMariaDB}, notMariaDB, []string{"fake-mysqld"}, "it is Ver 10.11"},
+		{"MariaDB as mysqld", map[string]string{"fake-mysqld": versionMariaDB}, notMariaDB, []string{"fake-mysqld"},
+			"it is Ver 10.11"},
 		{"PostgreSQL 15", map[string]string{"fake-postgres": version15, "fake-initdb": ""}, isPostgres(15),
 			[]string{"fake-postgres", "fake-initdb"}, ""},
 		{"PostgreSQL 18 for 15", map[string]string{"fake-postgres": version18}, isPostgres(15),
