@@ -183,6 +183,9 @@ func (d *DB) guardHolder(ctx context.Context, tx onlyonce.Tx, account, orderID s
 
 // lockPayment locks the row, then reads it; nil when there is none.
 func (d *DB) lockPayment(ctx context.Context, tx onlyonce.Tx, account, id string) (*payments.Payment, error) {
+	if !storable(id) {
+		return nil, nil
+	}
 	if err := d.lock(ctx, tx, d.q.paymentLocked, account, id); err != nil {
 		return nil, err
 	}

@@ -46,6 +46,9 @@ type Filter struct {
 }
 
 func (d *DB) readPayment(ctx context.Context, tx onlyonce.Tx, account, id string) (p payments.Payment, err error) {
+	if !storable(id) {
+		return p, fmt.Errorf("payment %q: %w", id, ErrNotFound)
+	}
 	found := false
 	scan := func(rows onlyonce.Rows) error {
 		found = true
@@ -61,6 +64,9 @@ func (d *DB) readPayment(ctx context.Context, tx onlyonce.Tx, account, id string
 }
 
 func (d *DB) readRefund(ctx context.Context, tx onlyonce.Tx, account, id string) (r payments.Refund, err error) {
+	if !storable(id) {
+		return r, fmt.Errorf("refund %q: %w", id, ErrNotFound)
+	}
 	found := false
 	scan := func(rows onlyonce.Rows) error {
 		found = true
@@ -147,6 +153,9 @@ func (d *DB) Look(ctx context.Context, in onlyonce.Intent) (h Have, err error) {
 // next page, nil on the last.
 func (d *DB) Payments(ctx context.Context, account string, f Filter, page Page) (
 	list []payments.Payment, next *Cursor, err error) {
+	if !storable(f.OrderID, string(f.State), f.Key, page.after().ID) {
+		return nil, nil, nil
+	}
 	query, args := paymentColumns, []any{account}
 	narrow := func(column, value string) {
 		if value != "" {
@@ -173,6 +182,9 @@ func (d *DB) Refunds(ctx context.Context, account, paymentID string, page Page) 
 	if _, err := d.Payment(ctx, account, paymentID); err != nil {
 		return nil, nil, err
 	}
+	if !storable(page.after().ID) {
+		return nil, nil, nil
+	}
 	query, args := page.apply(refundColumns+" AND r.payment_id = ?", refundPage, refundTail, []any{account, paymentID})
 	list, err = listRows(ctx, d, scanRefund, query, args)
 	if len(list) > page.Limit {
@@ -181,6 +193,14 @@ func (d *DB) Refunds(ctx context.Context, account, paymentID string, page Page) 
 		next = &Cursor{last.CreatedAt, last.ID}
 	}
 	return list, next, err
+}
+
+// after is the page's cursor, zero for the first page.
+func (p Page) after() Cursor {
+	if p.After == nil {
+		return Cursor{}
+	}
+	return *p.After
 }
 
 // apply asks for one row more than the page has, which tells whether another
@@ -210,6 +230,9 @@ func listRows[T any](ctx context.Context, d *DB, scan func(onlyonce.Rows, *T) er
 // the beginning), and whether more follows.
 func (d *DB) Events(ctx context.Context, account, resource string, after, limit int) (
 	list []payments.Event, more bool, err error) {
+	if !storable(resource) {
+		return nil, false, nil
+	}
 	list, err = listRows(ctx, d, scanEvent, d.q.events, []any{account, resource, after, limit + 1})
 	if len(list) > limit {
 		return list[:limit], true, err

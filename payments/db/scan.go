@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/onlyonce-go/onlyonce"
 	"github.com/onlyonce-go/onlyonce/money"
@@ -42,6 +44,17 @@ func guard(held bool, orderID string) any {
 	}
 	sum := sha256.Sum256([]byte(orderID))
 	return sum[:]
+}
+
+// storable reports whether every engine can hold these texts. What one of them
+// can't hold stands in no row, and would be an error to some as an argument.
+func storable(texts ...string) bool {
+	for _, t := range texts {
+		if !utf8.ValidString(t) || strings.ContainsRune(t, 0) {
+			return false
+		}
+	}
+	return true
 }
 
 // each runs a query and scans row by row.

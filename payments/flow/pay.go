@@ -25,10 +25,15 @@ var ErrElsewhere = errors.New("the payment lives at another provider account")
 // answers from what the key already holds. The client may hang up meanwhile:
 // that changes nothing.
 //
-// Errors: *KeyError when the key forbids the request, ErrUnsupported,
-// ErrElsewhere for a refund; any other means that the store failed and nothing was run. Once the provider may have
-// been contacted there is an Answer and no error.
+// Errors: *KeyError when the key forbids the request, ErrInvalid, ErrUnsupported,
+// ErrElsewhere for a refund; any other means that the store failed and nothing
+// was run. Once the provider may have been contacted there is an Answer and no error.
 func (f *Flow) Pay(ctx context.Context, in onlyonce.Intent, r PaymentRequest) (Answer, error) {
+	err := errors.Join(checkText("orderId", r.OrderID, maxOrderID),
+		checkText("description", r.Description, maxDescription))
+	if err != nil {
+		return Answer{}, err
+	}
 	// A request that the provider can't take is invalid whatever its key has been
 	// used for, so it is tried before the key is looked at. Its id comes later.
 	if _, err := f.prepare(instruction(in, "unnamed", r)); err != nil {
@@ -40,6 +45,9 @@ func (f *Flow) Pay(ctx context.Context, in onlyonce.Intent, r PaymentRequest) (A
 
 // Refund runs a refund's intent, as Pay does a payment's.
 func (f *Flow) Refund(ctx context.Context, in onlyonce.Intent, r RefundRequest) (Answer, error) {
+	if err := checkText("reason", r.Reason, maxReason); err != nil {
+		return Answer{}, err
+	}
 	want := db.Want{Begin: &in, PaymentID: r.PaymentID, Generation: true}
 	return f.run(ctx, in, want, func(h db.Have) (db.Changes, *Answer, error) { return f.acceptRefund(ctx, in, r, h) })
 }
@@ -156,7 +164,7 @@ func (f *Flow) ask(ctx context.Context, broken payments.AnswerKind, call func(co
 			a = payments.Answer{Kind: broken, Detail: "the adapter panicked"}
 		}
 	}()
-	return call(ctx)
+	return storable(call(ctx))
 }
 
 // render makes the outcome, and turns a panic into an error: nothing is stored
