@@ -92,10 +92,11 @@ type work struct {
 func (f *Flow) begin(ctx context.Context, in onlyonce.Intent, want db.Want, accept accept) (work, Answer, error) {
 	var w work
 	var end *Answer
+	var tookOver bool
 	var sendBy time.Time
 	begun := func() { sendBy = f.sendBy() }
 	err := f.o.DB.Commit(ctx, db.Phase{Want: want, Begun: begun, Decide: func(h db.Have) (c db.Changes, err error) {
-		w, end = work{}, nil
+		w, end, tookOver = work{}, nil, false
 		switch {
 		case h.KeyError != nil || h.Decision.Outcome != nil:
 			var a Answer
@@ -105,7 +106,7 @@ func (f *Flow) begin(ctx context.Context, in onlyonce.Intent, want db.Want, acce
 		case h.Claim.Attempt > 1 && h.Claim.Point != onlyonce.Started:
 			c = abandoned(h, f.facts)
 			a := pending(c.Payment, c.Refund)
-			end = &a
+			end, tookOver = &a, true
 			return c, nil
 		}
 		c, end, err = accept(h)
@@ -125,7 +126,10 @@ func (f *Flow) begin(ctx context.Context, in onlyonce.Intent, want db.Want, acce
 	case err != nil:
 		return w, Answer{}, err
 	case end != nil:
-		f.ended(ctx, in.Key, *end)
+		if tookOver {
+			f.o.Log.InfoContext(ctx, "taken over, to be resolved", "key", in.Key.String())
+		}
+		f.ended(in.Key, *end)
 		return w, *end, nil
 	}
 	f.o.Log.InfoContext(ctx, "claimed", "key", in.Key.String(), "attempt", w.claim.Attempt, "resource", w.claim.Resource)
@@ -134,9 +138,8 @@ func (f *Flow) begin(ctx context.Context, in onlyonce.Intent, want db.Want, acce
 
 // ended tells those who wait for a key that something was decided without the
 // provider.
-func (f *Flow) ended(ctx context.Context, key onlyonce.Key, a Answer) {
+func (f *Flow) ended(key onlyonce.Key, a Answer) {
 	if a.Payment != nil || a.Refund != nil {
-		f.o.Log.InfoContext(ctx, "taken over, to be resolved", "key", key.String())
 		f.wakeResolver()
 	}
 	if a.Outcome != nil && !a.Replayed {
