@@ -43,14 +43,6 @@ func (c *serveCmd) banner(address net.Addr, h *house, who *signIns, p paint) str
 	return b.String()
 }
 
-// dbFlag repeats --db where it is not the default.
-func (f storeFlags) dbFlag() string {
-	if f.DB == "sqlite:onlyonce.db" {
-		return ""
-	}
-	return " --db " + shellQuoted(f.shown())
-}
-
 // payLines is a complete request for curl.
 func payLines(base, key string) string {
 	quote := "'"

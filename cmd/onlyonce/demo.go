@@ -10,17 +10,21 @@ import (
 	"time"
 
 	"github.com/onlyonce-go/onlyonce"
+	"github.com/onlyonce-go/onlyonce/sqlstore"
 )
 
 // demoCmd plays the failures that the product is for, against a server of its
 // own that it kills.
 type demoCmd struct {
-	Verbose bool `short:"v"`
+	DB      string `name:"db" placeholder:"URL" help:"An empty database, as for serve. Default: an SQLite file of its own."`
+	Verbose bool   `short:"v"`
 	Keep    bool
 	JSON    bool `name:"json"`
 }
 
-func (demoCmd) example() string { return "onlyonce demo\nonlyonce demo --verbose --keep" }
+func (demoCmd) example() string {
+	return "onlyonce demo\nonlyonce demo --verbose --keep\nonlyonce demo --db postgres://postgres@127.0.0.1/scratch"
+}
 
 // The demo's server has a short lease, so that what was killed is taken over
 // while somebody watches, and a provider timeout above the three seconds of
@@ -77,7 +81,14 @@ func (c demoCmd) prepare(ctx context.Context, p *program, out *storyteller, dir 
 	if c.Verbose {
 		log = p.stderr
 	}
-	kid, err := newChild(ctx, dir, log)
+	store := storeFlags{DB: demoDB(dir)}
+	if c.DB != "" {
+		store.DB = c.DB
+		if err := mustBeEmpty(ctx, store); err != nil {
+			return nil, err
+		}
+	}
+	kid, err := newChild(ctx, store.DB, dir, log)
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +104,24 @@ func (c demoCmd) prepare(ctx context.Context, p *program, out *storyteller, dir 
 		return nil, errors.Join(err, d.child.kill())
 	}
 	return d, nil
+}
+
+// mustBeEmpty keeps the demo from a database that somebody uses: its charges
+// are none of theirs, and what it counts would not add up.
+func mustBeEmpty(ctx context.Context, f storeFlags) error {
+	store, err := f.open(ctx, sqlstore.Options{})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	err = store.CheckSchema(ctx, schema()...)
+	if errors.Is(err, sqlstore.ErrSchemaOld) {
+		return nil
+	}
+	if err == nil {
+		err = refuse("--db %s has been used already: the demo needs a database of its own, an empty one", f.shown())
+	}
+	return err
 }
 
 // end kills the server, by its process id, and closes its database.

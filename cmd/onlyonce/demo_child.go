@@ -34,7 +34,7 @@ type child struct {
 }
 
 // newChild chooses a port for it; nothing is started.
-func newChild(ctx context.Context, dir string, log io.Writer) (*child, error) {
+func newChild(ctx context.Context, db, dir string, log io.Writer) (*child, error) {
 	listener, err := listenLoopback(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("find a free port: %w", err)
@@ -43,13 +43,13 @@ func newChild(ctx context.Context, dir string, log io.Writer) (*child, error) {
 	if err := listener.Close(); err != nil {
 		return nil, err
 	}
-	k := &child{base: "http://" + address, db: demoDB(dir), dir: dir, tail: &tailWriter{}}
+	k := &child{base: "http://" + address, db: db, dir: dir, tail: &tailWriter{}}
 	k.log = k.tail
 	if log != nil {
 		k.log = io.MultiWriter(k.tail, log)
 	}
 	k.args = []string{
-		"serve", "--listen", address, "--db", k.db,
+		"serve", "--listen", address,
 		"--account", demoShop + "=" + demoKey(demoShop), "--account", demoOther + "=" + demoKey(demoOther),
 		"--lease", demoLease.String(), "--provider-timeout", demoProviderTimeout.String(),
 		"--commit-wait", demoCommitWait.String(), "--sweep-every", demoSweepEvery.String(),
@@ -65,7 +65,8 @@ func (k *child) start(ctx context.Context) error {
 	}
 	k.cmd = exec.Command(self, k.args...)
 	k.cmd.Dir, k.cmd.Stderr = k.dir, k.log
-	k.cmd.Env = plainEnvironment(os.Environ())
+	// Other users can read a process's arguments, and the URL may hold a password.
+	k.cmd.Env = append(plainEnvironment(os.Environ()), "ONLYONCE_DB="+k.db)
 	if err := k.cmd.Start(); err != nil {
 		return fmt.Errorf("start the server: %w", err)
 	}

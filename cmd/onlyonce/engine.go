@@ -22,6 +22,7 @@ import (
 // them in common.
 type engineFlags struct {
 	storeFlags    `group:"store"`
+	poolFlags     `group:"store"`
 	secretFlags   `group:"store"`
 	providerFlags `group:"provider"`
 	timingFlags   `group:"timing"`
@@ -72,7 +73,7 @@ func (f engineFlags) build(ctx context.Context, log *slog.Logger, migrate bool,
 			err = errors.Join(err, h.close())
 		}
 	}()
-	if h.store, err = openSchema(ctx, f.storeFlags, commitWait, migrate, log); err != nil {
+	if h.store, err = f.openSchema(ctx, commitWait, migrate, log); err != nil {
 		return h, err
 	}
 	h.engine, err = onlyonce.New(onlyonce.Options{
@@ -116,14 +117,18 @@ func (h *house) wire(ctx context.Context, f engineFlags, commitWait time.Duratio
 
 // openSchema opens the database and brings its schema up to date, or with
 // --no-migrate checks that it is.
-func openSchema(ctx context.Context, f storeFlags, commitWait time.Duration, migrate bool, log *slog.Logger) (
+func (f engineFlags) openSchema(ctx context.Context, commitWait time.Duration, migrate bool, log *slog.Logger) (
 	*sqlstore.DB, error,
 ) {
-	// Waiting for a turn is a part of the wait for a commit, so it is bounded by it too.
-	busyWait := min(commitWait, maxBusyWait)
-	store, err := sqlstore.Open(ctx, f.DB, sqlstore.Options{CommitWait: commitWait, BusyWait: busyWait, Log: log})
+	options, err := f.poolFlags.options()
 	if err != nil {
-		return nil, fmt.Errorf("--db %s: %w%s", f.shown(), err, fileCure("--db", f.path()))
+		return nil, err
+	}
+	// Waiting for a turn is a part of the wait for a commit, so it is bounded by it too.
+	options.CommitWait, options.BusyWait, options.Log = commitWait, min(commitWait, maxBusyWait), log
+	store, err := f.open(ctx, options)
+	if err != nil {
+		return nil, err
 	}
 	if !migrate {
 		err = store.CheckSchema(ctx, schema()...)

@@ -12,32 +12,6 @@ import (
 	"github.com/onlyonce-go/onlyonce/payments/db"
 )
 
-// storeFlags say where the database is. Every command that reads it has them.
-type storeFlags struct {
-	DB string `name:"db" from:"ONLYONCE_DB" default:"sqlite:onlyonce.db" placeholder:"URL"`
-}
-
-// path returns the file of an SQLite database, "" for any other.
-func (f storeFlags) path() string {
-	path, _ := strings.CutPrefix(f.DB, "sqlite:")
-	if path == f.DB {
-		return ""
-	}
-	return path
-}
-
-// shown is the database as people may see it, without a password.
-func (f storeFlags) shown() string {
-	if f.path() != "" {
-		return f.DB
-	}
-	scheme, rest, _ := strings.Cut(f.DB, "://")
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-		rest = rest[at+1:]
-	}
-	return scheme + "://" + rest
-}
-
 const (
 	defaultCommitWait = 10 * time.Second
 	minRetention      = 24 * time.Hour // a client's retries of a whole day must still replay

@@ -3,7 +3,12 @@ package main
 // flagHelp is what each flag means, whichever command has it. Defaults and
 // environment variables are added from the flags themselves.
 var flagHelp = map[string]string{
-	"db":     "Database: sqlite:PATH.",
+	"db": "Database: sqlite:PATH, postgres://USER:PASSWORD@HOST/NAME or mysql://USER:PASSWORD@HOST/NAME. " +
+		"HOST,HOST is an order of failover. A password is better kept in the environment variable.",
+	"db-conns": "Most connections that this process opens to a database server; a fifth of them only read. " +
+		"All servers together must stay below what the database takes.",
+	"unsafe-async-failover": "Allow several hosts in --db that don't replicate before they answer COMMIT: " +
+		"a failover then loses payments that were reported as done.",
 	"json":   "Write JSON for programs, one value per line.",
 	"limit":  "At most this many lines, 1 to 1000.",
 	"listen": "Address to serve.",

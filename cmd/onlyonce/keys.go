@@ -40,11 +40,12 @@ type shownKey struct {
 	payment *payments.Payment // the one it made, or the one its refund belongs to
 	refund  *payments.Refund
 	events  []payments.Event // of what it made
+	alone   bool             // the library's own: what it made is in tables that only the application knows
 }
 
 // Run draws the key.
 func (c keysShowCmd) Run(p *program) error {
-	o, err := p.openExisting(c.storeFlags)
+	o, err := p.openKeys(c.storeFlags)
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,10 @@ func (o *opened) showKey(ctx context.Context, key onlyonce.Key) (shownKey, error
 		return shownKey{}, fmt.Errorf("account %s has no key %q: `onlyonce keys list --account %s` shows those there are",
 			visible(key.Account), key.Name, visible(key.Account))
 	}
-	s := shownKey{record: rec}
+	s := shownKey{record: rec, alone: o.db == nil}
+	if s.alone {
+		return s, nil
+	}
 	paymentID := ""
 	switch payments.KindOf(rec.Resource) {
 	case payments.KindRefund:
@@ -136,7 +140,7 @@ func (c keysListCmd) Run(p *program) error {
 	if c.Limit < 1 || c.Limit > maxListed {
 		return refuse("--limit is %d: it must be 1 to %d", c.Limit, maxListed)
 	}
-	o, err := p.openExisting(c.storeFlags)
+	o, err := p.openKeys(c.storeFlags)
 	if err != nil {
 		return err
 	}
@@ -158,10 +162,13 @@ func (c keysListCmd) Run(p *program) error {
 }
 
 // accounts returns the one account, or with "" all that have ever had an API
-// key.
+// key. Without the tables of the payments nothing lists accounts.
 func (o *opened) accounts(ctx context.Context, only string) ([]string, error) {
 	if only != "" {
 		return []string{only}, nil
+	}
+	if o.db == nil {
+		return nil, refuse("this database has keys alone and no list of accounts: name one with --account ID")
 	}
 	keys, err := o.db.APIKeys(ctx, "")
 	if err != nil {

@@ -84,7 +84,7 @@ func (s shownKey) draw(p paint) string {
 	if s.payment != nil {
 		b.WriteString(paymentBox(*s.payment, p))
 	}
-	if rec.Resource != "" {
+	if rec.Resource != "" && !s.alone {
 		b.WriteString(timeline(rec.Resource, s.events, p))
 	}
 	return b.String()
@@ -101,11 +101,11 @@ func (s shownKey) keyBox(p paint) string {
 			lease += " (lapsed)"
 		}
 	}
-	// What makes something is claimed together with its name and the intent to
+	// What the server makes is claimed together with its name and the intent to
 	// send: the first row that anybody could see is there already.
-	point, made := onlyonce.Started, rec.Resource
-	if made != "" {
-		point = onlyonce.Dispatched
+	point, made := onlyonce.Started, ""
+	if rec.Resource != "" && !s.alone {
+		point, made = onlyonce.Dispatched, rec.Resource
 	}
 	now := string(rec.Point)
 	if rec.Status != onlyonce.InProgress {

@@ -16,6 +16,7 @@ type migrateCmd struct {
 
 func (migrateCmd) example() string {
 	return "onlyonce migrate --db sqlite:/var/lib/onlyonce/onlyonce.db\n" +
+		"onlyonce migrate --db postgres://onlyonce@db.internal/onlyonce\n" +
 		"onlyonce migrate --check   # exit status 1: there is work"
 }
 
@@ -24,9 +25,9 @@ func (c migrateCmd) Run(p *program) error {
 	if c.Check {
 		return c.check(p)
 	}
-	store, err := sqlstore.Open(p.ctx, c.DB, sqlstore.Options{})
+	store, err := c.open(p.ctx, sqlstore.Options{})
 	if err != nil {
-		return fmt.Errorf("--db %s: %w", c.shown(), err)
+		return err
 	}
 	defer store.Close()
 	n, err := store.Migrate(p.ctx, schema()...)

@@ -22,7 +22,7 @@ func schema() []sqlstore.Migrations {
 type opened struct {
 	store  *sqlstore.DB
 	engine *onlyonce.Engine
-	db     *db.DB
+	db     *db.DB // nil: this database has keys alone
 }
 
 func (o *opened) close() { o.store.Close() }
@@ -30,17 +30,36 @@ func (o *opened) close() { o.store.Close() }
 // openExisting opens a database that is there and fits this program. Commands
 // that look or repair use it: none of them makes an empty database because of
 // a mistyped path.
-func (p *program) openExisting(f storeFlags) (*opened, error) {
+func (p *program) openExisting(f storeFlags) (*opened, error) { return p.openTables(f, schema()...) }
+
+// openKeys is openExisting for those who look at keys: where the library is
+// used alone the tables of the payments are missing, and so is opened.db.
+func (p *program) openKeys(f storeFlags) (*opened, error) {
+	o, err := p.openTables(f, sqlstore.EngineMigrations())
+	if err != nil {
+		return nil, err
+	}
+	switch err := o.store.CheckSchema(p.ctx, db.Migrations()); {
+	case errors.Is(err, sqlstore.ErrSchemaOld):
+		o.db = nil
+	case err != nil:
+		return nil, errors.Join(fmt.Errorf("--db %s: %w", f.shown(), err), o.store.Close())
+	}
+	return o, nil
+}
+
+// openTables opens a database that is there and has these tables.
+func (p *program) openTables(f storeFlags, tables ...sqlstore.Migrations) (*opened, error) {
 	if path := f.path(); path != "" {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			return nil, refuse("there is no database at %s: name it with --db, or make one with `onlyonce migrate`", path)
 		}
 	}
-	store, err := sqlstore.Open(p.ctx, f.DB, sqlstore.Options{})
+	store, err := f.open(p.ctx, sqlstore.Options{})
 	if err != nil {
-		return nil, fmt.Errorf("--db %s: %w%s", f.shown(), err, fileCure("--db", f.path()))
+		return nil, err
 	}
-	o, err := look(p.ctx, store)
+	o, err := look(p.ctx, store, tables)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--db %s: %w", f.shown(), err), store.Close())
 	}
@@ -64,8 +83,8 @@ func fileCure(flag, path string) string {
 	return ": it must be an SQLite file, or a new one, that this user may read and write; name another with " + flag
 }
 
-func look(ctx context.Context, store *sqlstore.DB) (*opened, error) {
-	if err := store.CheckSchema(ctx, schema()...); err != nil {
+func look(ctx context.Context, store *sqlstore.DB, tables []sqlstore.Migrations) (*opened, error) {
+	if err := store.CheckSchema(ctx, tables...); err != nil {
 		return nil, err
 	}
 	engine, err := onlyonce.New(onlyonce.Options{Store: store.Store()})

@@ -220,11 +220,3 @@ func TestMigrate(t *testing.T) {
 	says(t, command(t, "migrate", "--db", empty, "--check", "--json").must(t, exitFailed).stdout, `"schema":"old"`)
 	says(t, command(t, "serve", "--db", empty, "--no-migrate").must(t, exitFailed).stderr, "onlyonce migrate")
 }
-
-func TestOtherDatabasesAreRefusedWithoutTheirPassword(t *testing.T) {
-	r := command(t, "serve", "--db", "postgres://me:hunter2@db.example/x").must(t, exitFailed)
-	says(t, r.stderr, "--db postgres://db.example/x", "sqlite:PATH")
-	if strings.Contains(r.stderr, "hunter2") {
-		t.Error("the password is shown")
-	}
-}

@@ -40,6 +40,7 @@ type logFlags struct {
 func (serveCmd) example() string {
 	return "onlyonce serve\n" +
 		"onlyonce serve --db sqlite:/var/lib/onlyonce/onlyonce.db --listen 0.0.0.0:8017 --log-format json\n" +
+		"ONLYONCE_DB=postgres://onlyonce:PASSWORD@db.internal/onlyonce onlyonce serve --db-conns 20\n" +
 		"STRIPE_API_KEY=sk_test_… onlyonce serve --provider stripe --ops-listen 127.0.0.1:8019"
 }
 
