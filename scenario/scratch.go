@@ -78,6 +78,9 @@ func (n *node) clean(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read which tables scenarios made: %w", err)
 	}
+	if err := n.unused(ctx, found); err != nil {
+		return err
+	}
 	for i, row := range made.cells {
 		if i == 0 || !slices.Contains(found, row[0]) { // the column's name; never made
 			continue
@@ -87,6 +90,24 @@ func (n *node) clean(ctx context.Context) error {
 		}
 	}
 	return n.exec(ctx, "DROP TABLE "+madeTable)
+}
+
+// unused refuses to remove kept tables in which somebody else has begun to keep
+// keys.
+func (n *node) unused(ctx context.Context, found []string) error {
+	if !slices.Contains(found, keysTable) {
+		return nil
+	}
+	text := n.dialect.Rebind("SELECT COUNT(operation) FROM " + keysTable + " WHERE operation <> ?")
+	keys, err := numbers(ctx, n.pool, text, doOperation)
+	if err != nil {
+		return fmt.Errorf("look whose keys there are: %w", err)
+	}
+	if keys[0] > 0 {
+		return fmt.Errorf("%w: a scenario made %s, but by now there are %d other keys in it: name an empty database with --db",
+			ErrNotOurs, keysTable, keys[0])
+	}
+	return nil
 }
 
 // migrate makes the engine's own tables, for do.

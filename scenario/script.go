@@ -29,9 +29,9 @@ const tablePrefix = "scn_"
 type Script struct {
 	// Name is the file's name without the folder and ".txt".
 	Name string
-	// About is the comment that the file begins with, one paragraph per entry;
-	// the first is its title.
-	About []string
+	// Title is the comment in the file's first line, and About what the comment
+	// goes on with.
+	Title, About string
 	// Engines are the words for the engines that it plays on; empty: all.
 	Engines []string
 
@@ -75,7 +75,9 @@ func Parse(file, text string) (*Script, error) {
 	name := file[strings.LastIndexAny(file, `/\`)+1:]
 	s := &Script{Name: strings.TrimSuffix(name, ".txt"), file: file}
 	about, blocks := split(text)
-	s.About = about
+	if len(about) > 0 {
+		s.Title, s.About = about[0], strings.Join(about[1:], " ")
+	}
 	for _, b := range blocks {
 		if err := s.add(b); err != nil {
 			return nil, err
@@ -94,29 +96,21 @@ type block struct {
 
 // split cuts a file into blocks, and takes off the comment that it begins with.
 func split(text string) (about []string, blocks []block) {
-	begun, paragraph := false, false
-	number := 0
+	number, begun := 0, false
 	for raw := range strings.Lines(text) {
 		number++
 		s := strings.TrimSpace(raw)
 		comment, isComment := strings.CutPrefix(s, "#")
-		comment = strings.TrimSpace(comment)
+		begun = begun || !isComment
+		indented := raw[0] == ' ' || raw[0] == '\t'
 		switch {
-		case isComment && !begun && comment == "":
-			paragraph = false
-		case isComment && !begun && paragraph:
-			about[len(about)-1] += " " + comment
-		case isComment && !begun:
-			about, paragraph = append(about, comment), true
-		case s == "":
-			begun = begun || len(about) > 0
-		case (raw[0] == ' ' || raw[0] == '\t') && len(blocks) > 0:
-			if !isComment {
-				b := &blocks[len(blocks)-1]
-				b.rest = append(b.rest, command{number, s})
-			}
+		case !begun:
+			about = append(about, strings.TrimSpace(comment))
+		case s == "", isComment && indented:
+		case indented && len(blocks) > 0:
+			b := &blocks[len(blocks)-1]
+			b.rest = append(b.rest, command{number, s})
 		default:
-			begun = true
 			blocks = append(blocks, block{number: number, head: s})
 		}
 	}
