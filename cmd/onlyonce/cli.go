@@ -36,6 +36,7 @@ type commands struct {
 
 	Keys     keysCmd     `cmd:"" group:"look" help:"Look at idempotency keys."`
 	Payments paymentsCmd `cmd:"" group:"look" help:"Look at payments."`
+	Scenario scenarioCmd `cmd:"" group:"look" help:"Play stories of two sessions on a real database, step by step."`
 
 	Accounts accountsCmd `cmd:"" group:"operate" help:"Manage accounts and their API keys."`
 	Migrate  migrateCmd  `cmd:"" group:"operate" help:"Bring the database's schema up to date, or check it."`
@@ -85,6 +86,7 @@ func newParser(p *program) (*kong.Kong, error) {
 		kong.Description(description),
 		kong.Writers(p.stdout, p.stderr),
 		kong.NoDefaultHelp(),
+		kong.Vars{"scenario_db": scenarioDBHelp},
 		kong.Resolvers(fromEnvironment(p.env)),
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "run", Title: "Run:"},
