@@ -16,7 +16,7 @@ import (
 // demoCmd plays the failures that the product is for, against a server of its
 // own that it kills.
 type demoCmd struct {
-	DB      string `name:"db" placeholder:"URL" help:"An empty database, as for serve. Default: an SQLite file of its own."`
+	DB      string `name:"db" placeholder:"URL" help:"An empty database. Default: an SQLite file of its own."`
 	Verbose bool   `short:"v"`
 	Keep    bool
 	JSON    bool `name:"json"`
