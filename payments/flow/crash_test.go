@@ -43,7 +43,7 @@ func crashCases() []crashCase {
 		}
 	}
 	abandoned := func(w *world, send func() (flow.Answer, error)) {
-		w.sendAndDie(send)
+		w.sendAndDie("k", send)
 		w.clock.advance(w.engine.Lease() + time.Second)
 	}
 	var all []crashCase
@@ -62,7 +62,7 @@ func crashCases() []crashCase {
 }
 
 // sendAndDie ends the process at the COMMIT of phase 2.
-func (w *world) sendAndDie(send func() (flow.Answer, error)) {
+func (w *world) sendAndDie(key string, send func() (flow.Answer, error)) {
 	w.t.Helper()
 	w.fake.before = func(string, payments.Dispatch) { w.faults.arm(1, failFrom) }
 	a, err := send()
@@ -70,7 +70,7 @@ func (w *world) sendAndDie(send func() (flow.Answer, error)) {
 	if failed, _ := w.faults.disarm(); failed == "" || err != nil || a.Outcome != nil {
 		w.t.Fatalf("the answer could not be stored and the client got %s; want an unknown", show(a, err))
 	}
-	if d := w.record("k"); d.Point != onlyonce.Dispatched {
+	if d := w.record(key); d.Point != onlyonce.Dispatched {
 		w.t.Fatalf("the key is at %s", d.Point)
 	}
 }
@@ -209,7 +209,7 @@ func testALostCommitOfATakeoverIsNoFailure(t *testing.T, b *bed) {
 		}
 		w := b.world(t, setup{})
 		w.fake.script(reply{kind: payments.AnswerSucceeded, acts: true})
-		w.sendAndDie(func() (flow.Answer, error) { return w.pay("k") })
+		w.sendAndDie("k", func() (flow.Answer, error) { return w.pay("k") })
 		w.clock.advance(w.engine.Lease())
 		w.faults.arm(n, failAfter)
 		a, err := w.pay("k")

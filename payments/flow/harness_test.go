@@ -147,7 +147,7 @@ func (w *world) pay(key string) (flow.Answer, error) { return w.payOrder(key, ""
 
 func (w *world) payOrder(key, order string) (flow.Answer, error) {
 	return w.flow.Pay(w.t.Context(), intentOf(key, flow.OpPayment, order), flow.PaymentRequest{
-		OrderID: order, Amount: usd(10000), Method: "pm_secret", RequestID: "req_" + key,
+		OrderID: order, Amount: usd(10000), Method: "pm_secret", RequestID: fmt.Sprintf("req_%.200s", key),
 		Metadata: map[string]string{"note": "x"},
 	})
 }

@@ -244,7 +244,7 @@ func TestInFlightAndAbandoned(t *testing.T) { onSome(t, testInFlightAndAbandoned
 func testInFlightAndAbandoned(t *testing.T, b *bed) {
 	w := b.world(t, setup{})
 	send := func() (flow.Answer, error) { return w.pay("k") }
-	w.sendAndDie(send)
+	w.sendAndDie("k", send)
 	if n, err := w.completer().Sweep(t.Context()); n != 0 || err != nil {
 		t.Errorf("inside the lease the completer took over %d, %v", n, err)
 	}
