@@ -6,7 +6,6 @@ package pgnotice
 
 import "github.com/jackc/pgx/v5/pgconn"
 
-
 // last is the place in a connection's own data.
 const last = "onlyonce.warning"
 
