@@ -81,10 +81,6 @@ func (s *Script) nodes() int {
 }
 
 // does reports whether a session uses the library's own verb.
-func (s *Script) does() bool {
-	return slices.ContainsFunc(s.sections, section.does)
-}
-
 func (sec section) does() bool {
 	return slices.ContainsFunc(sec.lines, func(l line) bool { return l.verb == verbDo })
 }

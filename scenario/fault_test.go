@@ -46,18 +46,23 @@ func TestWrongExpectationsFail(t *testing.T) {
 	for _, e := range servers(t) {
 		for _, c := range []struct{ name, text, want string }{
 			{"rows", "A: " + update + "\n -> no rows", `f.txt:7: A: expected "no rows", got "1 row"`},
-			{"table", "A: SELECT balance FROM scn_wallets\n -> balance\n 90\n 0", "expected \"balance\\n90\\n0\", got \"balance\\n100\\n0\""},
+			{"table", "A: SELECT balance FROM scn_wallets\n -> balance\n 90\n 0",
+				`expected "balance\n90\n0", got "balance\n100\n0"`},
 			{"column", "A: SELECT balance FROM scn_wallets WHERE id = 17\n -> saldo\n 100", `got "balance\n100"`},
 			{"count", "A: SELECT balance FROM scn_wallets\n -> 1 row", `f.txt:7: A: expected "1 row"`},
-			{"no error", "A: INSERT INTO scn_wallets VALUES (17, 1)", `f.txt:6: A: expected "no error", got "error duplicate"`},
-			{"class", "A: INSERT INTO scn_wallets VALUES (17, 1)\n -> error deadlock", `expected "error deadlock", got "error duplicate"`},
+			{"no error", "A: INSERT INTO scn_wallets VALUES (17, 1)",
+				`f.txt:6: A: expected "no error", got "error duplicate"`},
+			{"class", "A: INSERT INTO scn_wallets VALUES (17, 1)\n -> error deadlock",
+				`expected "error deadlock", got "error duplicate"`},
 			{"an error that does not come", "A: " + update + "\n -> error", `expected "error", got "1 row"`},
 			{"no wait", "A: " + update + "\n -> waits", `f.txt:7: A: expected "waits", got "1 row"`},
 			{"slow is no wait", "A: " + slow(e) + "\n -> waits", `f.txt:7: A: expected "waits", got "nothing"`},
 			{"a wait", lock + "B: " + update + "\n -> 1 row", `f.txt:9: B: expected "1 row", got "nothing"`},
 			{"replay", "A do k x: " + update + "\n -> replay", `expected "replay", got "done 201 x by A"`},
-			{"by whom", "A do k x: " + update + "\nB do k x: " + update + "\n -> replay 201 x by B", `got "replay 201 x by A"`},
-			{"any order", lock + "B: " + update + "\n -> waits\nC: BEGIN\n -> sent\nA: COMMIT\nB, C -> in any order: 1 row, no rows",
+			{"by whom", "A do k x: " + update + "\nB do k x: " + update + "\n -> replay 201 x by B",
+				`got "replay 201 x by A"`},
+			{"any order", lock + "B: " + update + "\n -> waits\nC: BEGIN\n -> sent\nA: COMMIT\n" +
+				"B, C -> in any order: 1 row, no rows",
 				`f.txt:13: B, C: expected "in any order: 1 row, no rows"`},
 		} {
 			t.Run(e.Name+"/"+c.name, func(t *testing.T) {
@@ -138,11 +143,12 @@ func TestStopInTheMiddle(t *testing.T) {
 				"A do k x, pausing: UPDATE scn_wallets SET balance = 1 WHERE id = 17\n -> paused\n"+
 				"B do k x: UPDATE scn_wallets SET balance = 1 WHERE id = 17\n -> waits\n"+
 				"C: UPDATE scn_wallets SET balance = 1 WHERE id = 17\n -> waits\nC -> 1 row")
-			err := s.Play(ctx, scenario.Options{URLs: []string{url}, Patience: time.Minute, Watch: func(e scenario.Event) {
+			o := scenario.Options{URLs: []string{url}, Patience: time.Minute, Watch: func(e scenario.Event) {
 				if e.Session == "C" {
 					stop()
 				}
-			}})
+			}}
+			err := s.Play(ctx, o)
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("it ended with %v", err)
 			}
@@ -159,7 +165,7 @@ func TestEnginesThatDoNotFit(t *testing.T) {
 		for text, want := range map[string]string{
 			"engines: postgres\n== x\nA: SELECT 1":          "f is for postgres, and this is SQLite 3",
 			"== x\nengines: mysql, galera\nA: SELECT 1":     "no section of f is for SQLite 3",
-			"sessions: A, B at 2\n== x\nA: SELECT 1":        "its sessions are on 2 nodes of a cluster: name each with a --db of its own",
+			"sessions: A, B at 2\n== x\nA: SELECT 1":        "its sessions are on 2 nodes of a cluster: name each",
 			"engines: galera\nsessions: B at 3\n== x\nB: x": "its sessions are on 3 nodes",
 		} {
 			err := parse(t, "f.txt", text).Play(t.Context(), scenario.Options{URLs: []string{url}})

@@ -41,7 +41,8 @@ type Event struct {
 	Result    []string `json:"result,omitempty"`  // as the file would have it
 	Detail    string   `json:"detail,omitempty"`  // the engine's own words, or who is waited for
 	Want      []string `json:"want,omitempty"`    // what was expected, if that is not what came
-	Statement bool     `json:"-"`                 // Text is SQL
+	WantLine  int      `json:"wantLine,omitempty"`
+	Statement bool     `json:"-"` // Text is SQL
 }
 
 // Kind is what an Event tells of.

@@ -41,7 +41,8 @@ func (n *node) prepare(ctx context.Context, tables []string) error {
 		return fmt.Errorf("%w: %s: name an empty database with --db, or remove them if nobody needs them",
 			ErrNotOurs, strings.Join(foreign, ", "))
 	}
-	if err := n.exec(ctx, "CREATE TABLE "+madeTable+" (place BIGINT PRIMARY KEY, name VARCHAR(64) NOT NULL)"); err != nil {
+	err = n.exec(ctx, "CREATE TABLE "+madeTable+" (place BIGINT PRIMARY KEY, name VARCHAR(64) NOT NULL)")
+	if err != nil {
 		return err
 	}
 	return n.own(ctx, tables)
@@ -104,8 +105,8 @@ func (n *node) unused(ctx context.Context, found []string) error {
 		return fmt.Errorf("look whose keys there are: %w", err)
 	}
 	if keys[0] > 0 {
-		return fmt.Errorf("%w: a scenario made %s, but by now there are %d other keys in it: name an empty database with --db",
-			ErrNotOurs, keysTable, keys[0])
+		return fmt.Errorf("%w: a scenario made %s, but by now it holds %d keys of others: name an empty database "+
+			"with --db", ErrNotOurs, keysTable, keys[0])
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func (p *player) line(ctx context.Context, l line) error {
 	if want != nil {
 		unexpected.Line, unexpected.Want = want.number, want.lines
 	}
-	event.Want = unexpected.Want
+	event.Want, event.WantLine = unexpected.Want, unexpected.Line
 	p.o.Watch(event)
 	return unexpected
 }
@@ -55,19 +55,13 @@ func (p *player) want(l line) *want {
 
 // act has the session do what the line says, and returns it as it was done.
 func (p *player) act(ctx context.Context, s *session, l line) (text string, err error) {
-	switch {
-	case l.verb == verbNone && !s.inFlight:
-		return "", p.script.wrong(l.number, "%s waits for nothing: remove the line, or let it do something before", s.name)
-	case l.verb == verbNone:
-		return "", nil
-	case s.inFlight:
-		return "", p.script.wrong(l.number, "%s is still busy: collect its result first, with \"%s -> …\"", s.name, s.name)
-	case (l.verb == verbGoesOn || l.verb == verbFails) != s.paused:
-		return "", p.script.wrong(l.number, `after "do … , pausing" %s can only go on or fail, and only then: write "%s goes on" `+
-			`or "%s fails" once, right behind it`, s.name, s.name, s.name)
+	if fault := s.cannot(l); fault != "" {
+		return "", p.script.wrong(l.number, "%s", fault)
 	}
 	statement := p.script.filled(p.engine(), l.statement)
 	switch l.verb {
+	case verbNone:
+		return "", nil
 	case verbSQL:
 		if err := s.open(ctx); err != nil {
 			return "", fmt.Errorf("connect session %s: %w", s.name, err)
@@ -86,6 +80,20 @@ func (p *player) act(ctx context.Context, s *session, l line) (text string, err 
 		s.crash()
 	}
 	return l.text(statement), nil
+}
+
+// cannot says why a session can't do what a line says, "" if it can.
+func (s *session) cannot(l line) string {
+	switch {
+	case l.verb == verbNone && !s.inFlight:
+		return s.name + " waits for nothing: remove the line, or let it do something before"
+	case l.verb != verbNone && s.inFlight:
+		return fmt.Sprintf(`%s is still busy: collect its result first, with "%s -> …"`, s.name, s.name)
+	case l.verb != verbNone && s.paused != (l.verb == verbGoesOn || l.verb == verbFails):
+		return fmt.Sprintf(`after "do … , pausing" %s can only go on or fail, and only then: `+
+			`write "%s goes on" or "%s fails" once, right behind it`, s.name, s.name, s.name)
+	}
+	return ""
 }
 
 // outcome is what the session answers, or that it waits or was only sent.
@@ -133,7 +141,8 @@ func (p *player) seeWait(ctx context.Context, s *session) (result, error) {
 			if err := ctx.Err(); err != nil {
 				return result{}, err
 			}
-			return result{words: "nothing", detail: fmt.Sprintf("no answer within %v, and it waits for no lock", p.o.Patience)}, nil
+			detail := fmt.Sprintf("no answer within %v, and it waits for no lock", p.o.Patience)
+			return result{words: "nothing", detail: detail}, nil
 		}
 	}
 }
@@ -181,7 +190,7 @@ func (p *player) anyOrder(ctx context.Context, l line) error {
 	for i, e := range events {
 		unexpected.Got = append(unexpected.Got, e.Result...)
 		if !ok && i == len(events)-1 {
-			e.Want = want.lines
+			e.Want, e.WantLine = want.lines, want.number
 		}
 		p.o.Watch(e)
 	}

@@ -30,9 +30,9 @@ type scenarioRunCmd struct {
 
 // scenarioDBHelp is the help of --db, which means something else than in other
 // commands.
-const scenarioDBHelp = "Database to play on, best an empty one: sqlite:PATH, postgres://HOST/NAME or mysql://HOST/NAME. " +
-	"Its scn_ tables and its keys are made and removed. May be repeated for the other nodes of a cluster. " +
-	"Default: an SQLite file in a temporary folder."
+const scenarioDBHelp = "Database to play on, best an empty one: sqlite:PATH, postgres://HOST/NAME or " +
+	"mysql://HOST/NAME. Its scn_ tables and its keys are made and removed. May be repeated for the other nodes " +
+	"of a cluster. Default: an SQLite file in a temporary folder."
 
 func (scenarioRunCmd) example() string {
 	return "onlyonce scenario run charge-and-retry\n" +

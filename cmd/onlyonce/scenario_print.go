@@ -94,7 +94,7 @@ func (o *scenarioPrinter) step(e scenario.Event) {
 	}
 	o.result(arrow, e)
 	if len(e.Want) > 0 {
-		o.line(scenarioIndent, "expected:", o.paint.red)
+		o.line(scenarioIndent, fmt.Sprintf("expected (line %d):", e.WantLine), o.paint.red)
 		for _, l := range e.Want {
 			o.line(scenarioIndent+scenarioIndent, l, o.paint.red)
 		}
@@ -149,7 +149,7 @@ func (o *scenarioPrinter) end(json, ok bool) error {
 	case ok:
 		o.line("\n", plural(o.steps, "step", "steps")+", each as expected.", o.paint.green)
 	default:
-		o.line("\n", "The last of "+plural(o.steps, "step", "steps")+" is not what was expected.", o.paint.red)
+		o.line("\n", fmt.Sprintf("Step %d went otherwise than expected.", o.steps), o.paint.red)
 	}
 	return errors.Join(o.errors...)
 }
