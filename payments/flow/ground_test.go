@@ -28,10 +28,12 @@ func onEach(t *testing.T, test func(t *testing.T, b *bed)) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) { test(t, &bed{e: e, t: t}) })
 }
 
-// onSome runs a test on one engine of each dialect: enough for what is decided
-// above the SQL.
+// some are one engine of each dialect: enough for what is decided above the SQL.
+var some = []string{engines.SQLite, engines.Postgres15, engines.MariaDB}
+
+// onSome runs a test on one engine of each dialect.
 func onSome(t *testing.T, test func(t *testing.T, b *bed)) {
-	for _, e := range engines.Named(t, engines.SQLite, engines.Postgres15, engines.MariaDB) {
+	for _, e := range engines.Named(t, some...) {
 		t.Run(e.Name, func(t *testing.T) { test(t, &bed{e: e, t: t}) })
 	}
 }

@@ -218,7 +218,7 @@ func (elsewhere) Instance() string { return "fake:2" }
 
 // TestRefundsNeverExceedTheCapture plays random refunds with random answers,
 // and checks the room after every step.
-func TestRefundsNeverExceedTheCapture(t *testing.T) { onEach(t, testRefundsNeverExceedTheCapture) }
+func TestRefundsNeverExceedTheCapture(t *testing.T) { onSome(t, testRefundsNeverExceedTheCapture) }
 
 func testRefundsNeverExceedTheCapture(t *testing.T, b *bed) {
 	kinds := []payments.AnswerKind{payments.AnswerSucceeded, payments.AnswerFailed, payments.AnswerMaybe,
