@@ -23,8 +23,8 @@ func TestConformance(t *testing.T) {
 	eachPostgres(t, func(t *testing.T, e engines.Engine) {
 		link := database(t, e)
 		outside := e.SQL(t, link)
-		storetest.Run(t, storetest.Harness{Open: func(t *testing.T) storetest.Subject {
-			for _, text := range []string{"DELETE FROM idempotency_keys", "DROP TABLE IF EXISTS storetest_effects"} {
+		storetest.Run(t, storetest.Harness{Keys: 1000, Open: func(t *testing.T) storetest.Subject {
+			for _, text := range storetest.Empty() {
 				if _, err := outside.Exec(text); err != nil {
 					t.Fatal(err)
 				}

@@ -21,7 +21,7 @@ func TestConformance(t *testing.T) {
 // clientFoundRows (case 40).
 func variants(e engines.Engine) []variant {
 	if e.Dialect == "mysql" {
-		return []variant{{name: "changed rows"}, {name: "found rows", parameters: "clientFoundRows=true"}}
+		return []variant{{name: "changed rows"}, {name: "found rows", parameters: "clientFoundRows=true", keys: 1000}}
 	}
 	return []variant{{name: "defaults"}}
 }

@@ -69,7 +69,9 @@ func (c *client) Begin(ctx context.Context) (Session, error) {
 	// A context that ends would end the transaction with it.
 	c.tx, err = conn.BeginTx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: c.s.o.Isolation})
 	if err == nil && c.s.d.boundLocks != nil {
-		_, err = c.tx.ExecContext(ctx, c.s.d.boundLocks(c.s.o))
+		if _, err = c.tx.ExecContext(ctx, c.s.d.boundLocks(c.s.o)); err != nil {
+			_ = c.tx.Rollback() // while it is open nobody can close its connection
+		}
 	}
 	if err != nil {
 		discard(conn)

@@ -11,42 +11,80 @@ import (
 	"time"
 
 	"github.com/onlyonce-go/onlyonce"
+	"github.com/onlyonce-go/onlyonce/internal/engines"
 	"github.com/onlyonce-go/onlyonce/sqlstore"
 )
 
 // service is a service's own database with the engine's tables in it.
 type service struct {
-	path string
+	link string
 	db   *sqlstore.DB // to look at it from outside
 	once *onlyonce.Engine
 }
 
-func newService(t *testing.T, o sqlstore.Options) service {
+func newService(t *testing.T, link string, o sqlstore.Options) service {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "shop.db")
-	db := open(t, path, sqlstore.Options{})
-	own := pool(t, path, "")
-	if _, err := own.Exec("CREATE TABLE orders (id TEXT NOT NULL)"); err != nil {
+	db := migrated(t, link, sqlstore.Options{})
+	s := service{link, db, engine(t, sqlstore.New(db.Dialect(), o))}
+	s.exec(t, "CREATE TABLE orders (id VARCHAR(64) NOT NULL)")
+	return s
+}
+
+// newFile is a service with a file.
+func newFile(t *testing.T, o sqlstore.Options) (s service, path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "shop.db")
+	return newService(t, "sqlite:"+path, o), path
+}
+
+// exec runs a statement in a transaction of its own.
+func (s service) exec(t *testing.T, text string) {
+	t.Helper()
+	err := s.db.InTx(t.Context(), func(ctx context.Context, tx onlyonce.Tx) error {
+		_, err := tx.Exec(ctx, text)
+		return err
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	return service{path, db, engine(t, sqlstore.New(sqlstore.SQLite(), o))}
 }
+
+// number reads one number.
+func (s service) number(t *testing.T, query string) (n int64) {
+	t.Helper()
+	err := s.db.View(t.Context(), func(ctx context.Context, tx onlyonce.Tx) error {
+		rows, err := tx.Query(ctx, query)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if err := rows.Scan(&n); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// insert is the statement of an effect. The id is a plain word of the tests.
+func insert(id string) string { return fmt.Sprintf("INSERT INTO orders (id) VALUES ('%s')", id) }
 
 // order is an effect that writes one row.
 func order(id string) func(tx *sql.Tx) (onlyonce.Outcome, error) {
 	return func(tx *sql.Tx) (onlyonce.Outcome, error) {
-		_, err := tx.Exec("INSERT INTO orders (id) VALUES (?)", id)
+		_, err := tx.Exec(insert(id))
 		return onlyonce.Outcome{Status: 201, Body: []byte(id)}, err
 	}
 }
 
-func (s service) expectOrders(t *testing.T, id string, want int) {
+func (s service) expectOrders(t *testing.T, id string, want int64) {
 	t.Helper()
-	var got int
-	if err := pool(t, s.path, "").QueryRow("SELECT count(*) FROM orders WHERE id = ?", id).Scan(&got); err != nil {
-		t.Fatal(err)
-	}
-	if got != want {
+	if got := s.number(t, fmt.Sprintf("SELECT count(*) FROM orders WHERE id = '%s'", id)); got != want {
 		t.Errorf("%d orders %s, want %d", got, id, want)
 	}
 }
@@ -54,36 +92,48 @@ func (s service) expectOrders(t *testing.T, id string, want int) {
 // TestDoOnAnyPool runs on pools as services configure them, one connection
 // and no busy timeout among them.
 func TestDoOnAnyPool(t *testing.T) {
-	s := newService(t, sqlstore.Options{})
-	for i, parameters := range []string{"", "?_txlock=immediate", "?_txlock=exclusive&_busy_timeout=1000"} {
-		for _, conns := range []int{1, 2, 0} {
-			db := pool(t, s.path, parameters)
-			db.SetMaxOpenConns(conns)
-			id := fmt.Sprintf("k%d-%d", i, conns)
-			for _, replayed := range []bool{false, true} {
-				res, err := sqlstore.Do(t.Context(), s.once, db, intent(id), order(id))
-				if err != nil || res.Replayed != replayed || string(res.Outcome.Body) != id {
-					t.Errorf("%q with %d connections: %+v %v", parameters, conns, res, err)
-				}
-			}
-			s.expectOrders(t, id, 1)
-			if in := db.Stats().InUse; in != 0 {
-				t.Errorf("%q: %d connections are still in use", parameters, in)
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		s := newService(t, e.Database(t), sqlstore.Options{})
+		parameters := []string{""}
+		if e.Dialect == "sqlite" {
+			parameters = append(parameters, "?_txlock=immediate", "?_txlock=exclusive&_busy_timeout=1000")
+		}
+		for i, p := range parameters {
+			for _, conns := range []int{1, 2, 0} {
+				db := sql.OpenDB(connector(t, s.link+p))
+				defer db.Close()
+				db.SetMaxOpenConns(conns)
+				s.expectOnce(t, db, fmt.Sprintf("k%d-%d", i, conns))
 			}
 		}
+	})
+}
+
+// expectOnce runs Do twice and expects one order.
+func (s service) expectOnce(t *testing.T, db *sql.DB, id string) {
+	t.Helper()
+	for _, replayed := range []bool{false, true} {
+		res, err := sqlstore.Do(t.Context(), s.once, db, intent(id), order(id))
+		if err != nil || res.Replayed != replayed || string(res.Outcome.Body) != id {
+			t.Errorf("%s: %+v %v", id, res, err)
+		}
+	}
+	s.expectOrders(t, id, 1)
+	if in := db.Stats().InUse; in != 0 {
+		t.Errorf("%s: %d connections are still in use", id, in)
 	}
 }
 
 // TestDoWaitsForAnotherProcess holds the write lock from elsewhere, on a pool
 // that has no busy timeout, and lets go after the first refusal.
 func TestDoWaitsForAnotherProcess(t *testing.T) {
-	s := newService(t, sqlstore.Options{})
-	rival, err := pool(t, s.path, "?_txlock=immediate").Begin()
+	s, path := newFile(t, sqlstore.Options{})
+	rival, err := pool(t, path, "?_txlock=immediate").Begin()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer rival.Rollback()
-	db := hookedPool(t, "sqlite:"+s.path, func(_ string, run func() error) error {
+	db := hookedPool(t, s.link, func(_ string, run func() error) error {
 		err := run()
 		if s.once.Store().(*sqlstore.Store).Dialect().Retryable(err) {
 			return errors.Join(err, rival.Rollback())
@@ -130,8 +180,8 @@ func TestDoTransactionLost(t *testing.T) {
 	}
 	for name, lose := range effects {
 		t.Run(name, func(t *testing.T) {
-			s := newService(t, sqlstore.Options{})
-			db := pool(t, s.path, "")
+			s, path := newFile(t, sqlstore.Options{})
+			db := pool(t, path, "")
 			_, err := sqlstore.Do(t.Context(), s.once, db, intent("k"), func(tx *sql.Tx) (onlyonce.Outcome, error) {
 				if _, err := order("k")(tx); err != nil {
 					return onlyonce.Outcome{}, err
@@ -157,51 +207,6 @@ func TestDoTransactionLost(t *testing.T) {
 	}
 }
 
-// TestDoClientGone cancels the client's context at every statement, before
-// and after it ran (case 49). Whatever Do said, a retry ends in one order.
-func TestDoClientGone(t *testing.T) {
-	for _, after := range []bool{false, true} {
-		s := newService(t, sqlstore.Options{})
-		const maxStatements = 20
-		for at := 1; ; at++ {
-			if at > maxStatements {
-				t.Fatalf("more than %d statements", maxStatements)
-			}
-			id := fmt.Sprintf("k%d", at)
-			ctx, cancel := context.WithCancel(t.Context())
-			calls := 0
-			db := hookedPool(t, "sqlite:"+s.path, func(_ string, run func() error) error {
-				calls++
-				if calls != at {
-					return run()
-				}
-				if !after {
-					cancel()
-					return run()
-				}
-				err := run()
-				cancel()
-				return err
-			})
-			_, err := sqlstore.Do(ctx, s.once, db, intent(id), order(id))
-			cancel()
-			if err != nil && !errors.Is(err, sqlstore.ErrBusy) {
-				t.Errorf("gone at statement %d: %v, want ErrBusy or nothing", at, err)
-			}
-			if err != nil {
-				s.expectOrders(t, id, 0)
-			}
-			if _, err := sqlstore.Do(t.Context(), s.once, db, intent(id), order(id)); err != nil {
-				t.Errorf("gone at statement %d, the retry: %v", at, err)
-			}
-			s.expectOrders(t, id, 1)
-			if calls < at {
-				break
-			}
-		}
-	}
-}
-
 // TestDoHungCommit makes COMMIT hang, and lose its answer: Do says unknown,
 // and the same key finds out.
 func TestDoHungCommit(t *testing.T) {
@@ -213,8 +218,8 @@ func TestDoHungCommit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var armed atomic.Bool
-			s := newService(t, sqlstore.Options{CommitWait: 20 * time.Millisecond})
-			db := hookedPool(t, "sqlite:"+s.path, commits(&armed, act))
+			s, _ := newFile(t, sqlstore.Options{CommitWait: 20 * time.Millisecond})
+			db := hookedPool(t, s.link, commits(&armed, act))
 			armed.Store(true)
 			_, err := sqlstore.Do(t.Context(), s.once, db, intent("k"), order("k"))
 			if !errors.Is(err, onlyonce.ErrCommitUnknown) {
@@ -235,9 +240,9 @@ func TestDoHungCommit(t *testing.T) {
 
 // TestDoNeedsItsStore runs Do with an engine whose store it can't know.
 func TestDoNeedsItsStore(t *testing.T) {
-	s := newService(t, sqlstore.Options{})
+	s, path := newFile(t, sqlstore.Options{})
 	strange := engine(t, struct{ onlyonce.Store }{s.once.Store()})
-	if _, err := sqlstore.Do(t.Context(), strange, pool(t, s.path, ""), intent("k"), succeed); err == nil {
+	if _, err := sqlstore.Do(t.Context(), strange, pool(t, path, ""), intent("k"), succeed); err == nil {
 		t.Error("Do ran with a store that is not its own")
 	}
 }

@@ -81,11 +81,11 @@ func MySQL() Dialect {
 		session:    mysqlSession,
 		sql:        shape.statements(),
 		schema:     mysqlSchema(shape),
-		goose:    goose.DialectMySQL,
-		adopt:    mysqlAdopt,
-		open:     mysqlOpen,
-		pool:     mysqlPool,
-		failover: mysqlFailover,
+		goose:      goose.DialectMySQL,
+		adopt:      mysqlAdopt,
+		open:       mysqlOpen,
+		pool:       mysqlPool,
+		failover:   mysqlFailover,
 	}
 }
 

@@ -3,7 +3,9 @@ package sqlstore_test
 import (
 	"context"
 	"database/sql"
+	"log/slog"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,6 +21,7 @@ type variant struct {
 	name       string
 	parameters string // of the URL, for all pools
 	isolation  sql.IsolationLevel
+	keys       int // of storetest.Harness
 }
 
 // harness opens one database and empties it for each test, which is much
@@ -27,8 +30,8 @@ func harness(t *testing.T, e engines.Engine, v variant) storetest.Harness {
 	link := e.Database(t)
 	migrated(t, link, sqlstore.Options{})
 	outside := e.SQL(t, link)
-	return storetest.Harness{Open: func(t *testing.T) storetest.Subject {
-		for _, text := range []string{"DELETE FROM idempotency_keys", "DROP TABLE IF EXISTS storetest_effects"} {
+	return storetest.Harness{Keys: v.keys, Open: func(t *testing.T) storetest.Subject {
+		for _, text := range storetest.Empty() {
 			if _, err := outside.Exec(text); err != nil {
 				t.Fatal(err)
 			}
@@ -54,8 +57,9 @@ func with(t *testing.T, link, parameters string) string {
 // subject opens a database as a process would.
 func subject(t *testing.T, link string, v variant) storetest.Subject {
 	var skew atomic.Int64
+	var reruns atomic.Int64
 	o := sqlstore.Options{
-		Skew: func() time.Duration { return time.Duration(skew.Load()) }, Isolation: v.isolation,
+		Skew: func() time.Duration { return time.Duration(skew.Load()) }, Isolation: v.isolation, Log: slog.New(&counter{Handler: slog.DiscardHandler, n: &reruns}),
 	}
 	db, own := reach(t, link, o), ownPool(t, link)
 	return storetest.Subject{
@@ -66,7 +70,23 @@ func subject(t *testing.T, link string, v variant) storetest.Subject {
 			onlyonce.Outcome, bool, error) {
 			return do(ctx, once, own, in, effect)
 		},
+		Reruns: reruns.Load,
 	}
+}
+
+// counter is a log that counts the transactions that are run again.
+type counter struct {
+	slog.Handler
+	n *atomic.Int64
+}
+
+func (*counter) Enabled(context.Context, slog.Level) bool { return true }
+
+func (c *counter) Handle(_ context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, "run again") {
+		c.n.Add(1)
+	}
+	return nil
 }
 
 // do gives sqlstore.Do an effect that is written for any adapter.
@@ -110,7 +130,9 @@ func ownPool(t *testing.T, link string) *sql.DB {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db.SetMaxIdleConns(8) // two are the default: a storm would spend its time on connecting
+	const conns = 32 // many transactions at once, and yet fewer than a crowd of callers
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)

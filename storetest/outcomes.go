@@ -36,6 +36,9 @@ func testOutcomeBytes(t *testing.T, s Subject) {
 			"Etag": {`"a"`}, "X-Latin": {"caf\xe9", "\x80\xff"}, "X-Utf8": {"naïve ☃"}, "X-Html": {"<a&b>"}, "X-Empty": {""},
 			"X-Many": {"1", "2", "1"}, "X-Odd": {"\u2028\ufffd"},
 		}},
+		"four": {
+			Status: 200, Header: map[string][]string{"X-Four": {"\U0001f4b6"}}, Body: []byte("\U0001f4b6\U0001d11e\U0010ffff"),
+		},
 		"nul":   {Status: 500, Body: []byte("a\x00b")},
 		"large": {Status: 200, Body: bytes.Repeat([]byte{0xfe}, 1<<20)},
 	}
@@ -144,25 +147,25 @@ func testFingerprintVersion(t *testing.T, s Subject) {
 // testRecordFields follows every field of a row through its life.
 func testRecordFields(t *testing.T, s Subject) {
 	c := claim("k", mine)
-	c.Resource = "r0"
+	c.Resource, c.Operation = "r0 \U0001f4b6", "\U0001d11e"
 	in(t, s, func(ctx context.Context, tx onlyonce.Tx) error {
 		_, err := s.Store.Claim(ctx, tx, []onlyonce.Claim{c})
 		return err
 	})
 	first := load(t, s, c.Key)
-	if first.Intent != c.Intent || first.Attempt != 1 || first.Point != onlyonce.Started || first.Resource != "r0" ||
+	if first.Intent != c.Intent || first.Attempt != 1 || first.Point != onlyonce.Started || first.Resource != c.Resource ||
 		!first.CompletedAt.IsZero() || !first.ExpiresAt.IsZero() || first.Outcome != nil ||
 		!first.LeaseUntil.Equal(first.CreatedAt.Add(c.Lease)) || first.Now.Before(first.CreatedAt) {
 		t.Errorf("after the claim: %+v", first)
 	}
 	s.Skew(time.Hour)
-	c.Resource = "r1"
+	c.Resource = "r1 \U0001f4b7"
 	in(t, s, func(ctx context.Context, tx onlyonce.Tx) error {
 		_, err := s.Store.Finish(ctx, tx, []onlyonce.Claim{c}, []onlyonce.Outcome{{Status: 200}}, keep)
 		return err
 	})
 	rec := load(t, s, c.Key)
-	if rec.Resource != "r1" || !rec.CreatedAt.Equal(first.CreatedAt) || rec.CompletedAt.Sub(rec.CreatedAt) < time.Hour ||
+	if rec.Resource != c.Resource || !rec.CreatedAt.Equal(first.CreatedAt) || rec.CompletedAt.Sub(rec.CreatedAt) < time.Hour ||
 		!rec.ExpiresAt.Equal(rec.CompletedAt.Add(keep)) || rec.Outcome == nil || rec.Intent != c.Intent {
 		t.Errorf("after the finish: %+v", rec)
 	}

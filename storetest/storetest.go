@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"testing"
 	"time"
@@ -22,6 +23,9 @@ type Subject struct {
 	// outcome was replayed. Nil: the adapter has none, and its tests are skipped.
 	Do func(ctx context.Context, once *onlyonce.Engine, in onlyonce.Intent, effect Effect) (
 		o onlyonce.Outcome, replayed bool, err error)
+	// Reruns counts the transactions that were run again because they had lost
+	// against others. Nil: that is not known.
+	Reruns func() int64
 }
 
 // Effect is a change to the database that must happen once.
@@ -29,14 +33,26 @@ type Effect func(ctx context.Context, tx onlyonce.Tx) (onlyonce.Outcome, error)
 
 // Harness is what a store gives to be tested.
 type Harness struct {
-	// Open makes a fresh and empty database and opens it. It closes it with
-	// t.Cleanup.
+	// Keys is how many keys are used side by side where they must not get into
+	// each other's way. 0: 10,000.
+	Keys int
+	// Open opens a database with the tables of the keys, all of them empty, and
+	// closes it with t.Cleanup. It may be one that an earlier test has used and
+	// that the statements of Empty have emptied.
 	Open func(t *testing.T) Subject
 }
 
-// Run holds the store to its contract. Every test has a database of its own.
+// Empty returns the statements that remove what a test leaves behind.
+func Empty() []string {
+	return []string{
+		"DELETE FROM idempotency_keys", "DROP TABLE IF EXISTS storetest_effects", "DROP TABLE IF EXISTS storetest_accounts",
+	}
+}
+
+// Run holds the store to its contract.
 func Run(t *testing.T, h Harness) {
 	t.Run("Scenarios", func(t *testing.T) { runScenarios(t, h) })
+	many := func(t *testing.T, s Subject) { testDoManyKeys(t, s, int64(cmp.Or(h.Keys, manyKeys))) }
 	tests := []struct {
 		name string
 		run  func(t *testing.T, s Subject)
@@ -66,6 +82,12 @@ func Run(t *testing.T, h Harness) {
 		{"DoPanics", testDoPanic},
 		{"DoTooLarge", testDoTooLarge},
 		{"DoNeedsAFreshKey", testDoDispatched},
+		{"DoRunsOnceInACrowd", testDoCrowd},
+		{"DoKeepsDifferentKeysApart", many},
+		{"DoHidesDeadlocks", testDoDeadlock},
+		{"DoOnAHotRow", testDoHotRow},
+		{"LeasesInOddHours", testCalendar},
+		{"AmountsOf64Bits", testAmounts},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { test.run(t, h.Open(t)) })
