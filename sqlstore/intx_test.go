@@ -135,36 +135,6 @@ func TestCommitErrors(t *testing.T) {
 	}
 }
 
-// TestLostRaceRunsTheWholeAgain loses once at COMMIT, and once at the second
-// statement: both statements must run again, not the last one alone.
-func TestLostRaceRunsTheWholeAgain(t *testing.T) {
-	busy := busyError(t)
-	for _, at := range []string{"COMMIT", "UPDATE"} {
-		var armed atomic.Bool
-		h := hook(func(statement string, run func() error) error {
-			if len(statement) >= len(at) && statement[:len(at)] == at && armed.CompareAndSwap(true, false) {
-				return busy
-			}
-			return run()
-		})
-		db := open(t, filepath.Join(t.TempDir(), "keys.db"), sqlstore.Options{Connect: h.connect})
-		once := engine(t, db.Store())
-		armed.Store(true)
-		runs := 0
-		err := db.InTx(t.Context(), func(ctx context.Context, tx onlyonce.Tx) error {
-			runs++
-			d, err := once.Begin(ctx, tx, intent("k"))
-			if err != nil {
-				return err
-			}
-			return once.Finish(ctx, tx, *d.Claim, onlyonce.Outcome{Status: 200})
-		})
-		if got := status(t, db, "k"); err != nil || runs != 2 || got != onlyonce.Completed {
-			t.Errorf("lost at %s: %d runs, error %v, key %q", at, runs, err, got)
-		}
-	}
-}
-
 // TestClientGone cancels the context before, during and after the wait for
 // the transaction. Once begun the work goes on and commits.
 func TestClientGone(t *testing.T) {
