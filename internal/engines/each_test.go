@@ -104,3 +104,19 @@ func TestString(t *testing.T) {
 		}
 	}
 }
+
+// Who looks from outside goes around the pooler, into the same database.
+func TestDirect(t *testing.T) {
+	pooled := Engine{URL: "postgres://postgres@127.0.0.1:2/postgres", Direct: "postgres://postgres@127.0.0.1:1/postgres"}
+	for text, want := range map[string]string{
+		"postgres://postgres@127.0.0.1:2/t1?a=b": "postgres://postgres@127.0.0.1:1/t1?a=b",
+		pooled.URL:                               pooled.Direct,
+	} {
+		if got := pooled.direct(text); got != want {
+			t.Errorf("%s became %s, want %s", text, got, want)
+		}
+	}
+	if got := (Engine{}).direct("sqlite:a.db"); got != "sqlite:a.db" {
+		t.Errorf("without a pooler it became %s", got)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/onlyonce-go/onlyonce/internal/engines"
 )
@@ -84,48 +85,56 @@ func TestEngineIsWhatItSays(t *testing.T) {
 	})
 }
 
-// Behind the pooler a session's state is lost between transactions, or it
-// would be no test of one.
+// The pooler has two server connections for a database, which clients hold for
+// a transaction and no longer; or it would be no test of one.
 func TestPoolerIsInTransactionMode(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // in session mode it would wait for ever
+	defer cancel()
 	for _, e := range engines.Named(t, engines.PgBouncer) {
-		url := e.Database(t) + "?default_query_exec_mode=exec"
-		db, err := engines.Open(url)
+		db, err := engines.Open(e.Database(t) + "?default_query_exec_mode=exec")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		// Two transactions at once show both server connections. Three clients then share them.
+		backend := func(ctx context.Context, by interface {
+			QueryRowContext(context.Context, string, ...any) *sql.Row
+		}) (pid int, err error) {
+			err = by.QueryRowContext(ctx, "SELECT pg_backend_pid()").Scan(&pid)
+			return pid, err
+		}
 		pids := map[int]bool{}
 		var open []*sql.Tx
 		for range 2 {
-			tx, err := db.BeginTx(t.Context(), nil)
+			tx, err := db.BeginTx(ctx, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			open = append(open, tx)
-			var pid int
-			if err := tx.QueryRowContext(t.Context(), "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+			pid, err := backend(ctx, tx)
+			if err != nil {
 				t.Fatal(err)
 			}
 			pids[pid] = true
+		}
+		short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		defer cancel()
+		if pid, err := backend(short, db); err == nil {
+			t.Errorf("beside two open transactions there was a third server connection, %d", pid)
 		}
 		for _, tx := range open {
 			if err := tx.Commit(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		conns := make([]*sql.Conn, 3)
-		for i := range conns {
-			if conns[i], err = db.Conn(t.Context()); err != nil {
+		// The two clients are still connected. In session mode they would keep what they have.
+		for range 3 {
+			conn, err := db.Conn(ctx)
+			if err != nil {
 				t.Fatal(err)
 			}
-			defer conns[i].Close()
-			var pid int
-			if err := conns[i].QueryRowContext(t.Context(), "SELECT pg_backend_pid()").Scan(&pid); err != nil {
-				t.Fatal(err)
-			}
-			if !pids[pid] {
-				t.Errorf("client %d is on server connection %d, which is none of the two %v", i, pid, pids)
+			defer conn.Close()
+			if pid, err := backend(ctx, conn); err != nil || !pids[pid] {
+				t.Errorf("a client is on server connection %d (%v), which is none of %v", pid, err, pids)
 			}
 		}
 	}

@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -135,8 +133,8 @@ func (g *Galera) configure(i int) error {
 		"wsrep_slave_threads=2", `wsrep_provider_options="` + strings.Join(options, ";") + `"`,
 		"binlog_format=ROW", "default_storage_engine=InnoDB", "innodb_autoinc_lock_mode=2", "",
 	}
-	file := filepath.Join(m.spec.Dir, "node.cnf")
-	if err := os.WriteFile(file, []byte(strings.Join(settings, "\n")), 0o644); err != nil {
+	file, err := m.spec.Write("node.cnf", strings.Join(settings, "\n"))
+	if err != nil {
 		return err
 	}
 	single := m.spec.Args

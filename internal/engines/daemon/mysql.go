@@ -31,10 +31,11 @@ func (s *Site) MariaDBSpec(name string, programs software.Programs) (Spec, error
 	return s.mysqlFamily(name, programs, "mariadbd", mariadbLog, "--skip-name-resolve")
 }
 
-// InitMariaDB are the arguments of mariadb-install-db.
+// InitMariaDB are the arguments of mariadb-install-db. It is forced because it
+// would else want to resolve the machine's name, which nothing here needs.
 func InitMariaDB(spec Spec) []string {
 	return []string{"--no-defaults", "--basedir=" + spec.Programs.Usr, "--datadir=" + spec.Data,
-		"--auth-root-authentication-method=normal", "--skip-test-db", mariadbLog}
+		"--auth-root-authentication-method=normal", "--skip-test-db", "--force", mariadbLog}
 }
 
 // MySQL makes an empty MySQL server in the folder of that name and starts it.

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -27,6 +26,8 @@ default_pool_size = 2
 max_client_conn = 2000
 `
 
+const pgbouncerFile = "pgbouncer.ini"
+
 // PgBouncer starts a pooler in front of a PostgreSQL server.
 func (s *Site) PgBouncer(ctx context.Context, name string, programs software.Programs, behind *Server) (
 	*Server, error) {
@@ -38,14 +39,10 @@ func (s *Site) PgBouncer(ctx context.Context, name string, programs software.Pro
 	if err != nil {
 		return nil, err
 	}
-	file := filepath.Join(dir, "pgbouncer.ini")
-	return s.Start(ctx, Spec{
+	spec := Spec{
 		Name: name, Programs: programs, Program: "pgbouncer", Account: account, Dir: dir,
 		Data: behind.spec.Data, // who answers through it is the server behind it
-		Prepare: func(port int) error {
-			return os.WriteFile(file, fmt.Appendf(nil, pgbouncerConfig, behind.Port, port), 0o644)
-		},
-		Args: func(int) []string { return []string{file} },
+		Args: func(int) []string { return []string{filepath.Join(dir, pgbouncerFile)} },
 		URL:  func(port int) string { return fmt.Sprintf("postgres://postgres@%s/postgres", Loopback(port)) },
 		Ask: func(ctx context.Context, url string) (data, version string, err error) {
 			err = scan(ctx, url+"?default_query_exec_mode=exec", "SELECT current_setting('data_directory')", &data)
@@ -58,5 +55,10 @@ func (s *Site) PgBouncer(ctx context.Context, name string, programs software.Pro
 		},
 		Stop: syscall.SIGINT,
 		Last: syscall.SIGKILL,
-	}, 0)
+	}
+	spec.Prepare = func(port int) error {
+		_, err := spec.Write(pgbouncerFile, fmt.Sprintf(pgbouncerConfig, behind.Port, port))
+		return err
+	}
+	return s.Start(ctx, spec, 0)
 }

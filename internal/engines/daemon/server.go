@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/onlyonce-go/onlyonce/internal/engines"
 	"github.com/onlyonce-go/onlyonce/internal/engines/software"
@@ -145,9 +146,14 @@ func scan(ctx context.Context, url, statement string, values ...any) error {
 	return db.QueryRowContext(ctx, statement).Scan(values...)
 }
 
+// runWait bounds a program that makes a data directory, which takes seconds.
+const runWait = 3 * time.Minute
+
 // Run runs one of the server's programs to its end, as one that makes a data
 // directory, and returns what it wrote.
 func (spec Spec) Run(ctx context.Context, program string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, runWait)
+	defer cancel()
 	cmd, err := spec.Programs.Command(ctx, program, args...)
 	if err != nil {
 		return "", err
@@ -184,6 +190,15 @@ func (s *Site) fresh(ctx context.Context, spec Spec, program string, args ...str
 		return nil, err
 	}
 	return s.Start(ctx, spec, 0)
+}
+
+// Write writes a file that the server reads into its folder.
+func (spec Spec) Write(name, text string) (path string, err error) {
+	path = filepath.Join(spec.Dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return "", fmt.Errorf("%s: write its settings: %w", spec.Name, err)
+	}
+	return path, spec.Account.own(path)
 }
 
 // place makes a command run where and as whom the server does.

@@ -52,12 +52,12 @@ func NewSite(log *software.Log) (*Site, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for servers: %w", err)
 	}
-	if err := os.Mkdir(dir, 0o711); err != nil {
+	// Whatever the umask is: the servers' users must be able to enter.
+	if err := errors.Join(os.Mkdir(dir, 0o711), os.Chmod(dir, 0o711)); err != nil {
 		unlock()
 		return nil, fmt.Errorf("make a folder for servers: %w", err)
 	}
-	// Whatever the umask is: the servers' users must be able to enter.
-	return &Site{Dir: dir, Log: log, unlock: unlock, taken: map[int]bool{}}, os.Chmod(dir, 0o711)
+	return &Site{Dir: dir, Log: log, unlock: unlock, taken: map[int]bool{}}, nil
 }
 
 // Close removes the folder. The servers must have been stopped.

@@ -51,21 +51,24 @@ func (s *Store) Postgres(ctx context.Context, major int) (Programs, error) {
 	product := fmt.Sprintf("PostgreSQL %d", major)
 	return first(ctx, product, fmt.Sprintf("install %s or npm", product),
 		s.system(product, isPostgres(major), postgresDirs("/usr", major), "postgres", "initdb"),
-		func(ctx context.Context) (Programs, error) { return s.npmPostgres(ctx, major) })
+		func(ctx context.Context) (Programs, error) { return s.npmPostgres(ctx, major) },
+		func(ctx context.Context) (Programs, error) { return s.aptPostgres(ctx, major) })
 }
 
 // PostgresWithClients finds the server of a major version with pg_basebackup.
 func (s *Store) PostgresWithClients(ctx context.Context, major int) (Programs, error) {
 	product := fmt.Sprintf("PostgreSQL %d with pg_basebackup", major)
-	name := fmt.Sprintf("postgresql-%d", major)
-	return first(ctx, product, "install "+name,
+	return first(ctx, product, fmt.Sprintf("install PostgreSQL %d", major),
 		s.system(product, isPostgres(major), postgresDirs("/usr", major), "postgres", "initdb", "pg_basebackup"),
-		func(ctx context.Context) (Programs, error) {
-			client := fmt.Sprintf("postgresql-client-%d", major)
-			p, err := s.apt(ctx, fromApt{name: name, packages: []string{name, client}})
-			p.Dirs = append(postgresDirs(p.Usr, major), p.Dirs...)
-			return p, err
-		})
+		func(ctx context.Context) (Programs, error) { return s.aptPostgres(ctx, major) })
+}
+
+func (s *Store) aptPostgres(ctx context.Context, major int) (Programs, error) {
+	name := fmt.Sprintf("postgresql-%d", major)
+	client := fmt.Sprintf("postgresql-client-%d", major)
+	p, err := s.apt(ctx, fromApt{name: name, packages: []string{name, client}})
+	p.Dirs = append(postgresDirs(p.Usr, major), p.Dirs...)
+	return p, err
 }
 
 // postgresDirs are where systems keep several versions side by side.

@@ -43,8 +43,17 @@ func NewStore(dir string, log *Log) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keep software: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return nil, fmt.Errorf("keep software: %w", err)
+	}
+	switch err := os.Mkdir(dir, 0o755); {
+	case errors.Is(err, fs.ErrExist):
+	case err != nil:
+		return nil, fmt.Errorf("keep software: %w", err)
+	default:
+		if err := os.Chmod(dir, 0o755); err != nil { // whatever the umask is
+			return nil, fmt.Errorf("keep software: %w", err)
+		}
 	}
 	if err := ours(dir); err != nil {
 		return nil, fmt.Errorf("keep software in %s: %w: name another folder with %s", dir, err, DirVariable)
