@@ -7,33 +7,69 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
-// database is a file that belongs to the servers. Each look opens and closes
-// it, so that no open file of the test helps a server over a crash.
+// database belongs to the servers of a house.
 type database struct {
-	t    *testing.T
-	path string
+	t       *testing.T
+	dialect string
+	path    string  // SQLite's file
+	pool    *sql.DB // to a database server; nil on SQLite
+}
+
+// fileAt is the SQLite file at the path.
+func fileAt(t *testing.T, path string) database {
+	return database{t: t, dialect: "sqlite", path: path}
+}
+
+// open opens the database for one look. On SQLite each look opens and closes
+// the file, so that no open file of the test helps a server over a crash.
+func (d database) open(parameters string) (db *sql.DB, done func()) {
+	d.t.Helper()
+	if d.pool != nil {
+		return d.pool, func() {}
+	}
+	db, err := sql.Open("sqlite", "file:"+d.path+"?"+parameters)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return db, func() { _ = db.Close() }
+}
+
+// rebind turns each ? of a query into what the engine wants.
+func (d database) rebind(query string) string {
+	if d.dialect != "postgres" {
+		return query
+	}
+	var out strings.Builder
+	n := 0
+	for part := range strings.SplitSeq(query, "?") {
+		if n > 0 {
+			fmt.Fprintf(&out, "$%d", n)
+		}
+		out.WriteString(part)
+		n++
+	}
+	return out.String()
 }
 
 // read runs a query and returns its rows as text, columns joined by spaces.
 func (d database) read(query string, args ...any) []string {
 	d.t.Helper()
-	db, err := sql.Open("sqlite", "file:"+d.path+"?mode=ro&_pragma=busy_timeout(10000)")
+	db, done := d.open("mode=ro&_pragma=busy_timeout(10000)")
+	defer done()
+	rows, err := db.Query(d.rebind(query), args...)
 	if err != nil {
-		d.t.Fatal(err)
-	}
-	defer db.Close()
-	rows, err := db.Query(query, args...)
-	if err != nil {
-		d.t.Fatalf("read %s: %v", d.path, err)
+		d.t.Fatalf("read the database: %v", err)
 	}
 	defer rows.Close()
 	found, err := texts(rows)
 	if err != nil {
-		d.t.Fatalf("read %s: %v", d.path, err)
+		d.t.Fatalf("read the database: %v", err)
 	}
 	return found
 }
@@ -54,14 +90,23 @@ func texts(rows *sql.Rows) ([]string, error) {
 		}
 		var words []string
 		for _, v := range values {
-			if b, ok := v.([]byte); ok {
-				v = fmt.Sprintf("%x", b)
-			}
-			words = append(words, fmt.Sprint(v))
+			words = append(words, text(v))
 		}
 		found = append(found, strings.Join(words, " "))
 	}
 	return found, rows.Err()
+}
+
+// text is a value as every engine's driver would give it.
+func text(v any) string {
+	b, ok := v.([]byte)
+	switch {
+	case !ok:
+		return fmt.Sprint(v)
+	case utf8.Valid(b):
+		return string(b)
+	}
+	return fmt.Sprintf("%x", b)
 }
 
 // one is read for a query with one row, "" if there is none.
@@ -84,16 +129,13 @@ func (d database) count(table string) int {
 	return n
 }
 
-// write changes the file as the servers never would.
+// write changes the database as the servers never would.
 func (d database) write(query string, args ...any) {
 	d.t.Helper()
-	db, err := sql.Open("sqlite", "file:"+d.path+"?_pragma=busy_timeout(20000)")
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.Exec(query, args...); err != nil {
-		d.t.Fatalf("write %s: %v", d.path, err)
+	db, done := d.open("_pragma=busy_timeout(20000)")
+	defer done()
+	if _, err := db.Exec(d.rebind(query), args...); err != nil {
+		d.t.Fatalf("write the database: %v", err)
 	}
 }
 
@@ -117,8 +159,9 @@ func (d database) key(name string) string {
 func (d database) claimed(name string) {
 	d.t.Helper()
 	eventually(d.t, patience, "the row of key "+name, func() bool {
-		return d.one(`SELECT status, recovery_point, length(body_hash) > 30, response_status IS NULL
-			FROM idempotency_keys WHERE account_id = ? AND idempotency_key = ?`, account, name) == dispatched+" 1 1"
+		return d.one(`SELECT status, recovery_point, CASE WHEN length(body_hash) > 30 AND response_status IS NULL
+			THEN 'claimed' END FROM idempotency_keys WHERE account_id = ? AND idempotency_key = ?`,
+			account, name) == dispatched+" claimed"
 	})
 }
 
@@ -134,8 +177,9 @@ func (d database) finished(name string) {
 func (d database) lapsed(name string) {
 	d.t.Helper()
 	eventually(d.t, lease+patience, "the end of the lease of key "+name, func() bool {
-		return d.one(`SELECT lease_until <= unixepoch('subsec') * 1000000 FROM idempotency_keys
-			WHERE account_id = ? AND idempotency_key = ?`, account, name) == "1"
+		until, err := strconv.ParseInt(d.one(`SELECT lease_until FROM idempotency_keys
+			WHERE account_id = ? AND idempotency_key = ?`, account, name), 10, 64)
+		return err == nil && time.Now().UnixMicro() >= until // the database runs on this machine
 	})
 }
 
@@ -152,14 +196,15 @@ func (d database) all() string {
 	return out.String()
 }
 
-// free reports whether the file can be written to soon.
+// free reports whether the database can be written to soon. Only SQLite has
+// one lock for all of it.
 func (d database) free() bool {
 	d.t.Helper()
-	db, err := sql.Open("sqlite", "file:"+d.path+"?_pragma=busy_timeout(200)&_txlock=immediate")
-	if err != nil {
-		d.t.Fatal(err)
+	if d.pool != nil {
+		return true
 	}
-	defer db.Close()
+	db, done := d.open("_pragma=busy_timeout(200)&_txlock=immediate")
+	defer done()
 	tx, err := db.Begin()
 	if err != nil {
 		return false
@@ -167,29 +212,33 @@ func (d database) free() bool {
 	return tx.Rollback() == nil
 }
 
-// lock takes the file's write lock and returns what gives it back. Readers go
-// on, writers wait.
+// locks are statements that keep all writers away from the keys until unlock.
+// Readers go on.
+var locks = map[string]struct{ lock, unlock string }{
+	"sqlite":   {"BEGIN IMMEDIATE", "ROLLBACK"},
+	"postgres": {"BEGIN; LOCK TABLE idempotency_keys IN EXCLUSIVE MODE", "ROLLBACK"},
+	"mysql":    {"LOCK TABLES idempotency_keys READ", "UNLOCK TABLES"},
+}
+
+// lock keeps all writers away and returns what lets them in again.
 func (d database) lock() (release func()) {
 	d.t.Helper()
-	db, err := sql.Open("sqlite", "file:"+d.path+"?_pragma=busy_timeout(20000)")
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	db, done := d.open("_pragma=busy_timeout(20000)")
 	ctx := context.Background()
 	conn, err := db.Conn(ctx)
 	if err == nil {
-		_, err = conn.ExecContext(ctx, "BEGIN IMMEDIATE")
+		_, err = conn.ExecContext(ctx, locks[d.dialect].lock)
 	}
 	if err != nil {
-		d.t.Fatalf("lock %s: %v", d.path, err)
+		d.t.Fatalf("lock the database: %v", err)
 	}
 	held := true
 	release = func() {
 		if held {
 			held = false
-			_, _ = conn.ExecContext(ctx, "ROLLBACK") // closing ends it too
+			_, _ = conn.ExecContext(ctx, locks[d.dialect].unlock) // closing ends it too
 			_ = conn.Close()
-			_ = db.Close()
+			done()
 		}
 	}
 	d.t.Cleanup(release)

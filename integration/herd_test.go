@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/onlyonce-go/onlyonce/internal/engines"
 )
 
 // together sends all requests at one moment, the i-th to one of the servers in
@@ -39,10 +41,14 @@ func repeated(r request, n int) []request { return slices.Repeat([]request{r}, n
 // it runs, or what came of it.
 func TestHerdOfOneIntent(t *testing.T) {
 	t.Parallel()
+	grounds(t, testHerdOfOneIntent)
+}
+
+func testHerdOfOneIntent(t *testing.T, e engines.Engine) {
 	for _, servers := range []int{1, 2} {
 		t.Run(fmt.Sprintf("%d servers", servers), func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newHouseOn(t, e)
 			var all []server
 			for range servers {
 				all = append(all, h.serve(unhurried()...))
@@ -83,7 +89,11 @@ func TestHerdOfOneIntent(t *testing.T) {
 // One order is paid once, however many keys ask for it.
 func TestHerdOfKeysForOneOrder(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	grounds(t, testHerdOfKeysForOneOrder)
+}
+
+func testHerdOfKeysForOneOrder(t *testing.T, e engines.Engine) {
+	h := newHouseOn(t, e)
 	all := []server{h.serve(unhurried()...), h.serve(unhurried()...)}
 	var requests []request
 	for i := range 20 {
@@ -114,7 +124,11 @@ func TestHerdOfKeysForOneOrder(t *testing.T) {
 // Case 98a: two refunds of 60 on 100 at once.
 func TestTwoRefundsAtOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	grounds(t, testTwoRefundsAtOnce)
+}
+
+func testTwoRefundsAtOnce(t *testing.T, e engines.Engine) {
+	h := newHouseOn(t, e)
 	all := []server{h.serve(unhurried()...), h.serve(unhurried()...)}
 	paid := all[0].final(paymentOf("k-pay", "", "tok_ok", 100), patience).object(t)
 	id := paid["id"].(string)

@@ -2,9 +2,12 @@ package integration_test
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/onlyonce-go/onlyonce/internal/engines"
 )
 
 const (
@@ -31,6 +34,7 @@ func unhurried() []string { return []string{"--lease", "30s", "--provider-timeou
 type house struct {
 	t        *testing.T
 	dir      string
+	store    []string // flags that lead a server to the database, if not to the file in its folder
 	db       database
 	box      database // the sandbox's own file
 	ledgerAt string   // base URL of the process that shows the provider's ledger
@@ -39,17 +43,49 @@ type house struct {
 	proxy    *proxy   // between the servers and the provider, if there is one
 }
 
+// grounds are the engines on which the promises are proved: SQLite, and one
+// server of each kind. The others have passed the same contract in storetest.
+func grounds(t *testing.T, test func(t *testing.T, e engines.Engine)) {
+	t.Helper()
+	for _, e := range engines.Named(t, engines.SQLite, engines.Postgres15, engines.MariaDB) {
+		t.Run(e.Name, func(t *testing.T) {
+			t.Parallel()
+			test(t, e)
+		})
+	}
+}
+
+// connections is what a server of ours may take: less than by default, because
+// many tests share one database server.
+const connections = "8"
+
 // newHouse has the provider in a process of its own, behind a proxy: killing a
 // server leaves it alone.
 func newHouse(t *testing.T) *house {
+	t.Helper()
+	return newHouseOn(t, engines.Engine{Name: engines.SQLite})
+}
+
+// newHouseOn is newHouse with its database on an engine.
+func newHouseOn(t *testing.T, e engines.Engine) *house {
 	t.Helper()
 	dir := t.TempDir()
 	address := freeAddress(t)
 	h := &house{t: t, dir: dir, ledgerAt: "http://" + address, proxy: newProxy(t, "http://"+address)}
 	h.startSandbox()
-	h.db, h.box = database{t, filepath.Join(dir, "onlyonce.db")}, database{t, filepath.Join(dir, "provider.db")}
+	h.db, h.box = fileAt(t, filepath.Join(dir, "onlyonce.db")), fileAt(t, filepath.Join(dir, "provider.db"))
+	if e.Name != engines.SQLite {
+		url := e.Database(t)
+		h.use(url, database{t: t, dialect: e.Dialect, pool: e.SQL(t, url)})
+	}
 	h.provider = []string{"--provider", "stripe", "--stripe-url", h.proxy.url, "--stripe-key", "sk_test_integration"}
 	return h
+}
+
+// use leads servers to a database by its URL, and the test to the same by
+// another way.
+func (h *house) use(url string, db database) {
+	h.db, h.store = db, []string{"--db", url, "--db-conns", connections}
 }
 
 // startSandbox starts the provider, or starts it again, where it was.
@@ -66,7 +102,7 @@ func newInProcessHouse(t *testing.T) *house {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "onlyonce.db")
-	return &house{t: t, dir: dir, db: database{t, file}, box: database{t, file + "-sandbox"}}
+	return &house{t: t, dir: dir, db: fileAt(t, file), box: fileAt(t, file+"-sandbox")}
 }
 
 // server is a process that serves, and a client that is signed in to it.
@@ -87,7 +123,7 @@ func (h *house) serveWith(s spec, flags ...string) server {
 	address := freeAddress(h.t)
 	s.dir = h.dir
 	s.args = append([]string{"serve", "--listen", address, "--account", account + "=" + apiKey}, h.provider...)
-	s.args = append(append(s.args, brisk()...), flags...)
+	s.args = slices.Concat(s.args, h.store, brisk(), flags)
 	p := start(h.t, s)
 	base := "http://" + address
 	p.answers(base + "/readyz")

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/onlyonce-go/onlyonce/internal/engines"
 )
 
 // crash is a moment in the life of a request at which the server is killed.
@@ -99,38 +101,42 @@ func crashCommitted(h *house, _ server, r request) (reach, after func()) {
 // request ends in one charge and one answer, within the lease and one sweep.
 func TestKilledServerPaysOnce(t *testing.T) {
 	t.Parallel()
-	for _, c := range crashes() {
-		t.Run("payment/"+c.name, func(t *testing.T) {
-			t.Parallel()
-			h := newHouse(t)
-			s := h.serve()
-			r := payment("k-pay", "42", "tok_ok")
-			s = h.crashAndCheck(s, c, r, nil, "charge 2500")
-			got := s.get("/payments?orderId=42")["data"].([]any)
-			if len(got) != 1 {
-				t.Errorf("the order has %d payments", len(got))
-			}
-		})
-	}
+	grounds(t, func(t *testing.T, e engines.Engine) {
+		for _, c := range crashes() {
+			t.Run("payment/"+c.name, func(t *testing.T) {
+				t.Parallel()
+				h := newHouseOn(t, e)
+				s := h.serve()
+				r := payment("k-pay", "42", "tok_ok")
+				s = h.crashAndCheck(s, c, r, nil, "charge 2500")
+				got := s.get("/payments?orderId=42")["data"].([]any)
+				if len(got) != 1 {
+					t.Errorf("the order has %d payments", len(got))
+				}
+			})
+		}
+	})
 }
 
 // The same for refunds, P8 included.
 func TestKilledServerRefundsOnce(t *testing.T) {
 	t.Parallel()
-	for _, c := range crashes() {
-		t.Run("refund/"+c.name, func(t *testing.T) {
-			t.Parallel()
-			h := newHouse(t)
-			s := h.serve()
-			paid := s.final(payment("k-pay", "42", "tok_ok"), patience).object(t)
-			id := paid["id"].(string)
-			s = h.crashAndCheck(s, c, refund(id, "k-refund", 1000), []string{"charge 2500"}, "refund 1000")
-			p := s.get("/payments/" + id)
-			if p["refunded"] != 1000.0 || p["refundable"] != 1500.0 {
-				t.Errorf("refunded %v, refundable %v", p["refunded"], p["refundable"])
-			}
-		})
-	}
+	grounds(t, func(t *testing.T, e engines.Engine) {
+		for _, c := range crashes() {
+			t.Run("refund/"+c.name, func(t *testing.T) {
+				t.Parallel()
+				h := newHouseOn(t, e)
+				s := h.serve()
+				paid := s.final(payment("k-pay", "42", "tok_ok"), patience).object(t)
+				id := paid["id"].(string)
+				s = h.crashAndCheck(s, c, refund(id, "k-refund", 1000), []string{"charge 2500"}, "refund 1000")
+				p := s.get("/payments/" + id)
+				if p["refunded"] != 1000.0 || p["refundable"] != 1500.0 {
+					t.Errorf("refunded %v, refundable %v", p["refunded"], p["refundable"])
+				}
+			})
+		}
+	})
 }
 
 // crashAndCheck sends the request, kills the server at the moment, starts

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/onlyonce-go/onlyonce/internal/engines"
 )
 
 // pause stops the process as a suspended machine does: no code of it runs.
@@ -41,6 +43,15 @@ func (h *house) pause(owner server) {
 		owner.resume()
 		return false
 	})
+}
+
+// pauseFor stops a process in whatever it does, for so long.
+func (p *process) pauseFor(long time.Duration) {
+	p.t.Helper()
+	p.pause()
+	began := time.Now()
+	eventually(p.t, long+patience, "the end of a pause", func() bool { return time.Since(began) > long })
+	p.resume()
 }
 
 func (p *process) resume() {
@@ -178,6 +189,10 @@ func pausedBeforeCommit(h *house, r request) (server, <-chan reply) {
 // nothing, writes nothing, and answers from the stored row.
 func TestPausedOwnerIsFenced(t *testing.T) {
 	t.Parallel()
+	grounds(t, testPausedOwnerIsFenced)
+}
+
+func testPausedOwnerIsFenced(t *testing.T, e engines.Engine) {
 	for _, p := range []pausedAt{
 		{"before the send", pausedBeforeSend, 0},
 		{"before the answer", pausedBeforeAnswer, 1},
@@ -185,7 +200,10 @@ func TestPausedOwnerIsFenced(t *testing.T) {
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			if p.name == "before phase 2 commits" && e.Name != engines.SQLite {
+				t.Skip("the owner holds the key's row until the database ends its transaction, which is not bounded yet")
+			}
+			h := newHouseOn(t, e)
 			r := payment("k-paused", "42", "tok_ok")
 			owner, answer := p.reach(h, r)
 			if n := h.proxy.arrived(); n != p.sends {

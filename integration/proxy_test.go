@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // proxy stands between the servers and the provider. Looks (GET) pass. What
@@ -21,8 +22,9 @@ type proxy struct {
 
 	mu    sync.Mutex
 	plan  func(*passage)
-	sends map[string]int // POSTs that arrived, by the provider's key
-	under int            // POSTs under way
+	sends map[string]int       // POSTs that arrived, by the provider's key
+	first map[string]time.Time // when the first of them did
+	under int                  // POSTs under way
 }
 
 // passage is one POST on its way to the provider.
@@ -40,7 +42,7 @@ func newProxy(t *testing.T, target string) *proxy {
 	listener := listen(t)
 	p := &proxy{
 		url: "http://" + listener.Addr().String(), target: target, over: make(chan struct{}),
-		plan: func(s *passage) { s.pass() }, sends: map[string]int{},
+		plan: func(s *passage) { s.pass() }, sends: map[string]int{}, first: map[string]time.Time{},
 	}
 	server := &http.Server{Handler: p}
 	go server.Serve(countingListener{listener, &p.bytes})
@@ -112,7 +114,9 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	p.mu.Lock()
 	p.sends[s.key]++
-	s.n = p.sends[s.key]
+	if s.n = p.sends[s.key]; s.n == 1 {
+		p.first[s.key] = time.Now()
+	}
 	p.under++
 	plan := p.plan
 	p.mu.Unlock()

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/onlyonce-go/onlyonce/internal/engines"
 )
 
 // inProcessCrashes are the moments for the sandbox inside the server, which
@@ -110,10 +112,14 @@ func TestRecoversWithoutTheClient(t *testing.T) {
 // asked for the same payment, or finds it by itself.
 func TestTheOtherServerTakesOver(t *testing.T) {
 	t.Parallel()
+	grounds(t, testTheOtherServerTakesOver)
+}
+
+func testTheOtherServerTakesOver(t *testing.T, e engines.Engine) {
 	for _, retries := range []bool{true, false} {
 		t.Run(fmt.Sprintf("client retries %v", retries), func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newHouseOn(t, e)
 			owner, other := h.serve(), h.serve()
 			r := payment("k-both", "42", "tok_ok")
 			reach, after := crashActed(h, owner, r)
@@ -187,7 +193,11 @@ func (h *house) sweep(args []string) (line swept) {
 // again is the same key.
 func TestTimeoutIsUnknownUntilProved(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	grounds(t, testTimeoutIsUnknownUntilProved)
+}
+
+func testTimeoutIsUnknownUntilProved(t *testing.T, e engines.Engine) {
+	h := newHouseOn(t, e)
 	s := h.serve()
 	quiet := newGate() // the provider's side stays silent until it opens
 	h.proxy.does(func(p *passage) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+
+	"github.com/onlyonce-go/onlyonce/internal/engines"
 )
 
 // Case 80: the store can't be written to under load. Who has not begun is told
@@ -11,7 +13,11 @@ import (
 // finished is still replayed. Afterwards all of them end in one charge each.
 func TestStoreCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	grounds(t, testStoreCannotBeWritten)
+}
+
+func testStoreCannotBeWritten(t *testing.T, e engines.Engine) {
+	h := newHouseOn(t, e)
 	s := h.serve()
 	done := payment("k-done", "", "tok_ok")
 	stored := s.final(done, patience)

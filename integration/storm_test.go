@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/onlyonce-go/onlyonce/internal/engines"
 )
 
 const (
@@ -21,7 +23,11 @@ const (
 // after it. In the end each has paid once and got its part back once.
 func TestCrashStorm(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	grounds(t, testCrashStorm)
+}
+
+func testCrashStorm(t *testing.T, e engines.Engine) {
+	h := newHouseOn(t, e)
 	var now atomic.Pointer[server]
 	serve := func() {
 		s := h.serve("--lease", "4s", "--provider-timeout", "2s")
@@ -35,7 +41,7 @@ func TestCrashStorm(t *testing.T) {
 		defer close(done)
 		var wg sync.WaitGroup
 		for i := range stormClients {
-			wg.Go(func() { payAndGiveBack(t, &now, i) })
+			wg.Go(func() { payAndGiveBack(t, func() server { return *now.Load() }, i) })
 		}
 		wg.Wait()
 	}()
@@ -53,15 +59,32 @@ func TestCrashStorm(t *testing.T) {
 	if kills < stormKills/2 { // a slow machine may end before the last ones
 		t.Errorf("the server was killed only %d times", kills)
 	}
+	h.checkStorm(stormClients)
+}
+
+// checkStorm checks that each client has paid once and got its part back once,
+// at the provider and in the books.
+func (h *house) checkStorm(clients int) {
+	h.t.Helper()
 	var want []string
-	for i := range stormClients {
+	for i := range clients {
 		want = append(want, fmt.Sprintf("charge %d", 1000+i), fmt.Sprintf("refund %d", 100+i))
 	}
-	h.proxy.settled(t)
+	h.proxy.settled(h.t)
 	h.moved(want...)
 	h.checkClaims()
-	if n := h.db.count("payments"); n != stormClients {
-		t.Errorf("there are %d payments, want %d", n, stormClients)
+	if n := h.db.count("payments"); n != clients {
+		h.t.Errorf("there are %d payments, want %d", n, clients)
+	}
+	// An outcome is stored once, and an unknown gets its proof once, whoever looked.
+	for _, kind := range []string{"completed", "resolved"} {
+		for _, twice := range h.db.read(`SELECT resource_id, count(*) FROM events WHERE type = ?
+			GROUP BY resource_id HAVING count(*) > 1`, kind) {
+			h.t.Errorf("more than one event %q: %s", kind, twice)
+		}
+	}
+	if open := h.db.one(`SELECT count(*) FROM idempotency_keys WHERE status <> 'completed'`); open != "0" {
+		h.t.Errorf("%s keys are open", open)
 	}
 }
 
@@ -92,19 +115,19 @@ func stormy(kill chan<- struct{}) func(*passage) {
 }
 
 // payAndGiveBack is a client that does not give up.
-func payAndGiveBack(t *testing.T, now *atomic.Pointer[server], i int) {
+func payAndGiveBack(t *testing.T, pick func() server, i int) {
 	order := fmt.Sprintf("o-%d", i)
-	paid := persist(t, now, paymentOf(fmt.Sprintf("k-pay-%d", i), order, "tok_ok", 1000+i))
+	paid := persist(t, pick, paymentOf(fmt.Sprintf("k-pay-%d", i), order, "tok_ok", 1000+i))
 	if id := paid.named("id"); id != "" {
-		persist(t, now, refund(id, fmt.Sprintf("k-back-%d", i), 100+i))
+		persist(t, pick, refund(id, fmt.Sprintf("k-back-%d", i), 100+i))
 	}
 }
 
-// persist sends the request to whichever server there is until it is created.
-func persist(t *testing.T, now *atomic.Pointer[server], r request) (got reply) {
+// persist sends the request to whichever server is picked until it is created.
+func persist(t *testing.T, pick func() server, r request) (got reply) {
 	for deadline := time.Now().Add(stormEnd); time.Now().Before(deadline); time.Sleep(clientPause) {
 		var err error
-		if got, err = now.Load().send(r); err != nil {
+		if got, err = pick().send(r); err != nil {
 			continue // that server is gone
 		}
 		if !got.open() {
