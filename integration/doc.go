@@ -12,9 +12,10 @@
 //
 // What hangs on the database runs on SQLite and on the database servers that
 // are up (see internal/engines). There each house has a database of its own,
-// and a wire may stand between it and the servers that can be cut. On other systems than Linux the files
-// *_linux_test.go are left out: they stop processes and read how much memory
-// these take.
+// and a wire may stand between it and the servers that can be cut.
+//
+// On other systems than Linux the files *_linux_test.go are left out: they stop
+// processes and read how much memory these take.
 //
 // # The map
 //
