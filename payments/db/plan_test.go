@@ -17,8 +17,8 @@ import (
 )
 
 // doublings make the tables large enough that no planner takes a scan for an
-// index's equal: 16,384 rows.
-const doublings = 14
+// index's equal: 8,192 rows.
+const doublings = 13
 
 // fill multiplies the one payment of a bench, with all that hangs on it. A few
 // rows are due, most are settled, as in a life.

@@ -63,6 +63,17 @@ func (f *faults) arm(n int, m mode) {
 	f.armed, f.failAt, f.mode, f.calls, f.failed = true, n, m, 0, ""
 }
 
+// armCommit breaks the next COMMIT.
+func (f *faults) armCommit(m mode) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.watch = func(query string) {
+		if query == "COMMIT" {
+			f.watch, f.armed, f.failAt, f.mode, f.calls, f.failed = nil, true, 1, m, 0, ""
+		}
+	}
+}
+
 // disarm repairs the database and returns what was broken, "" if nothing was
 // reached, and how many statements there were.
 func (f *faults) disarm() (failed string, calls int) {

@@ -63,24 +63,29 @@ func TestNothingIsSentUnlessPhaseOneCommitted(t *testing.T) {
 
 func testNothingIsSentUnlessPhaseOneCommitted(t *testing.T, b *bed) {
 	for _, m := range []mode{failBefore, failAfter, failFrom} {
-		for n, last := 1, false; !last; n++ {
-			w := b.world(t, setup{})
-			w.faults.arm(n, m)
-			a, err := w.pay("k")
-			failed, _ := w.faults.disarm()
-			last = failed == "COMMIT"
-			switch {
-			case failed == "":
-				t.Fatalf("%s: statement %d was never reached", m, n)
-			case len(w.fake.seen("")) != 0:
-				t.Errorf("%s: %q failed, and the provider was called", m, failed)
-			case last && (err != nil || a.Payment == nil || a.Payment.State != payments.PendingUnknown):
-				t.Errorf("%s: the answer to COMMIT was lost, and the client got %s; want an unknown", m, show(a, err))
-			case !last && err == nil:
-				t.Errorf("%s: %q failed, and the client got %s; want an error", m, failed, show(a, err))
-			}
+		for n, last := 1, false; !last && !t.Failed(); n++ {
+			t.Run(fmt.Sprintf("%s/%d", m, n), func(t *testing.T) { last = breakPhaseOne(t, b.world(t, setup{}), m, n) })
 		}
 	}
+}
+
+// breakPhaseOne breaks the n-th statement and reports whether it was COMMIT.
+func breakPhaseOne(t *testing.T, w *world, m mode, n int) (last bool) {
+	w.faults.arm(n, m)
+	a, err := w.pay("k")
+	failed, _ := w.faults.disarm()
+	last = failed == "COMMIT"
+	switch {
+	case failed == "":
+		t.Fatalf("statement %d was never reached", n)
+	case len(w.fake.seen("")) != 0:
+		t.Errorf("%q failed, and the provider was called", failed)
+	case last && (err != nil || a.Payment == nil || a.Payment.State != payments.PendingUnknown):
+		t.Errorf("the answer to COMMIT was lost, and the client got %s; want an unknown", show(a, err))
+	case !last && err == nil:
+		t.Errorf("%q failed, and the client got %s; want an error", failed, show(a, err))
+	}
+	return last
 }
 
 func TestDiskFull(t *testing.T) { onSQLite(t, testDiskFull) }
