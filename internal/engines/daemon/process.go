@@ -65,9 +65,6 @@ func startProcess(spec Spec, cmd *exec.Cmd) (*Process, error) {
 
 func (spec Spec) log() string { return filepath.Join(spec.Dir, "log") }
 
-// PID is the number of the process.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
-
 // Ended is closed when the process is gone, for whatever reason.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
