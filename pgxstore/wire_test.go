@@ -4,9 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/onlyonce-go/onlyonce"
 	"github.com/onlyonce-go/onlyonce/internal/engines"
 	"github.com/onlyonce-go/onlyonce/pgxstore"
@@ -18,36 +15,49 @@ import (
 // of one connection: the same key finds out, and there is one order.
 func TestLostCommits(t *testing.T) {
 	eachPostgres(t, func(t *testing.T, e engines.Engine) {
-		link := database(t, e)
-		outside := e.SQL(t, link)
-		if _, err := outside.Exec("CREATE TABLE orders (id TEXT NOT NULL)"); err != nil {
-			t.Fatal(err)
-		}
-		p := wire.Listen(t, link)
-		db := connect(t, p.URL, execMode(e), func(cfg *pgxpool.Config) { cfg.MaxConns = 1 })
-		once := engine(t, sqlstore.Options{})
-		order := func(id string) (bool, error) {
-			res, err := pgxstore.Do(t.Context(), once, db, intent(id), func(tx pgx.Tx) (onlyonce.Outcome, error) {
-				_, err := tx.Exec(t.Context(), "INSERT INTO orders (id) VALUES ($1)", id)
-				return onlyonce.Outcome{Status: 201}, err
-			})
-			return res.Replayed, err
-		}
+		s := newService(t, e, sqlstore.Options{})
+		p := wire.Listen(t, s.link)
+		s.link = p.URL
+		db := s.one(t, nil)
 		for id, act := range map[string]wire.Act{"answer": wire.LoseAnswer, "request": wire.LoseRequest} {
 			p.Commits(act)
-			if _, err := order(id); !errors.Is(err, onlyonce.ErrCommitUnknown) {
+			_, err := pgxstore.Do(t.Context(), s.once, db, intent(id), order(id))
+			if !errors.Is(err, onlyonce.ErrCommitUnknown) {
 				t.Errorf("%s lost: %v, want ErrCommitUnknown", id, err)
 			}
 			p.Commits(wire.Pass)
-			replayed, err := order(id)
-			if err != nil || replayed != (act == wire.LoseAnswer) {
-				t.Errorf("%s lost, the retry: replayed %v, error %v", id, replayed, err)
+			res, err := pgxstore.Do(t.Context(), s.once, db, intent(id), order(id))
+			if err != nil || res.Replayed != (act == wire.LoseAnswer) {
+				t.Errorf("%s lost, the retry: %+v %v", id, res, err)
 			}
-			var n int
-			if err := outside.QueryRow("SELECT count(*) FROM orders WHERE id = $1", id).Scan(&n); err != nil || n != 1 {
-				t.Errorf("%s lost: %d orders, error %v", id, n, err)
+			s.expectOrders(t, id, 1)
+		}
+	})
+}
+
+// TestPreparedCommit commits in PostgreSQL's other protocol, which the wire
+// must recognise too.
+func TestPreparedCommit(t *testing.T) {
+	eachPostgres(t, func(t *testing.T, e engines.Engine) {
+		s := newService(t, e, sqlstore.Options{})
+		p := wire.Listen(t, s.link)
+		s.link = p.URL
+		conn, err := s.one(t, nil).Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Release()
+		p.Commits(wire.LoseAnswer)
+		for _, text := range []string{"BEGIN", "INSERT INTO orders (id) VALUES ('k')", "COMMIT"} {
+			_, err = conn.Conn().PgConn().ExecParams(t.Context(), text, nil, nil, nil, nil).Close()
+			if lost := err != nil; lost != (text == "COMMIT") {
+				t.Errorf("%s: %v", text, err)
 			}
 		}
+		if p.Seen() != 1 {
+			t.Errorf("%d COMMITs were seen", p.Seen())
+		}
+		s.expectOrders(t, "k", 1)
 	})
 }
 
