@@ -159,6 +159,36 @@ func TestStopInTheMiddle(t *testing.T) {
 	}
 }
 
+// What a section leaves in flight ends with it, the connections included.
+func TestSessionsEnd(t *testing.T) {
+	count := map[string]string{
+		"postgres": "SELECT COUNT(*) - 1 FROM pg_stat_activity WHERE datname = current_database()",
+		"mysql":    "SELECT COUNT(*) - 1 FROM information_schema.processlist WHERE db = DATABASE()",
+	}
+	// MySQL's list of connections fails on bytes in the statement of anybody's.
+	for _, e := range engines.Named(t, engines.Postgres15, engines.Postgres18, engines.MariaDB) {
+		t.Run(e.Name, func(t *testing.T) {
+			url, tr, err := play(t, e, "A: SELECT balance FROM scn_wallets\n -> sent\nB: BEGIN\n"+
+				"B: UPDATE scn_wallets SET balance = 1\nC: UPDATE scn_wallets SET balance = 2\n -> waits", time.Minute)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, tr)
+			}
+			db := e.SQL(t, url)
+			db.SetMaxOpenConns(1)
+			// A server notices a little later that its client has gone.
+			until := time.Now().Add(10 * time.Second)
+			for left := 1; left > 0; {
+				if err := db.QueryRowContext(t.Context(), count[e.Dialect]).Scan(&left); err != nil {
+					t.Fatal(err)
+				}
+				if left > 0 && time.Now().After(until) {
+					t.Fatalf("%d connections are left", left)
+				}
+			}
+		})
+	}
+}
+
 func TestEnginesThatDoNotFit(t *testing.T) {
 	for _, e := range engines.Named(t, engines.SQLite) {
 		url := e.Database(t)

@@ -110,7 +110,7 @@ func (p *player) outcome(ctx context.Context, s *session, l line, want *want) (r
 	defer cancel()
 	select {
 	case r := <-s.answers:
-		return s.collected(r), nil
+		return s.collected(r), ctx.Err() // when that has ended, so has the statement
 	case <-wait.Done():
 		if err := ctx.Err(); err != nil {
 			return result{}, err
@@ -135,7 +135,7 @@ func (p *player) seeWait(ctx context.Context, s *session) (result, error) {
 		}
 		select {
 		case r := <-s.answers:
-			return s.collected(r), nil
+			return s.collected(r), ctx.Err()
 		case <-ticker.C:
 		case <-wait.Done():
 			if err := ctx.Err(); err != nil {
