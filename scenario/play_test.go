@@ -3,6 +3,7 @@ package scenario_test
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -119,4 +120,23 @@ func tablesOf(t *testing.T, e engines.Engine, url string) (names []string) {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// The file that the guide shows is one, and goes as it says.
+func TestTheGuidesFile(t *testing.T) {
+	page, err := os.ReadFile("../docs/guide/scenarios.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(page), "```text\n# The title")
+	text, _, ok := strings.Cut(after, "```")
+	if !ok {
+		t.Fatal("the guide shows no file that begins with \"# The title\"")
+	}
+	s := parse(t, "guide.txt", "# The title"+text)
+	for _, e := range servers(t) {
+		if err := s.Play(t.Context(), scenario.Options{URLs: []string{e.Database(t)}}); err != nil {
+			t.Errorf("%s: %v", e.Name, err)
+		}
+	}
 }

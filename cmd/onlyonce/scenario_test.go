@@ -71,7 +71,8 @@ func TestScenarioJSON(t *testing.T) {
 		strings.Join(step.Result, " ") != "one 1" || strings.Join(step.Want, " ") != "one 2" {
 		t.Errorf("%s", lines[len(lines)-2])
 	}
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &end); err != nil || end.Kind != "end" || end.OK || end.Steps != 1 {
+	err := json.Unmarshal([]byte(lines[len(lines)-1]), &end)
+	if err != nil || end != (scenarioEnd{Kind: "end", OK: false, Steps: 1}) {
 		t.Errorf("%s, %v", lines[len(lines)-1], err)
 	}
 	r = command(t, "scenario", "run", "charge-and-retry", "--json").must(t, exitOK)
