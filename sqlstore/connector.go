@@ -37,11 +37,7 @@ func (c checkedConnector) ready(ctx context.Context, conn driver.Conn) error {
 			}
 		}
 	}
-	fault, err := queryText(ctx, conn, c.d.settings, 0)
-	if err == nil && fault != "" {
-		err = fmt.Errorf("%w: %s", ErrUnsafeSettings, fault)
-	}
-	return err
+	return c.d.check(func(text string) (string, error) { return queryText(ctx, conn, text, 0) })
 }
 
 // execText runs a statement on a connection that is not yet in a pool.
@@ -65,7 +61,7 @@ func queryText(ctx context.Context, conn driver.Conn, query string, column int) 
 	}
 	rows, err := queryer.QueryContext(ctx, query, nil)
 	if err != nil {
-		return "", fmt.Errorf("read the connection's settings: %w", err)
+		return "", err
 	}
 	defer rows.Close()
 	row := make([]driver.Value, len(rows.Columns()))
@@ -73,7 +69,7 @@ func queryText(ctx context.Context, conn driver.Conn, query string, column int) 
 	case errors.Is(err, io.EOF):
 		return "", nil
 	case err != nil:
-		return "", fmt.Errorf("read the connection's settings: %w", err)
+		return "", err
 	}
 	switch text := row[column].(type) {
 	case string:
@@ -81,5 +77,5 @@ func queryText(ctx context.Context, conn driver.Conn, query string, column int) 
 	case []byte:
 		return string(text), nil
 	}
-	return "", fmt.Errorf("read the connection's settings: a text was expected, not %T", row[column])
+	return "", fmt.Errorf("a text was expected, not %T", row[column])
 }

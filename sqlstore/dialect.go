@@ -46,6 +46,7 @@ type Dialect struct {
 	commit, rollback string
 	snapshot         sql.TxOptions            // of View
 	settings         string                   // a query: the settings that can lose a commit, in words, or an empty text
+	fewer            func(err error) string   // settings for a server that does not know one of them, else ""; nil: none
 	session          func(o Options) []string // what each connection of our own is told first
 	sql              statements
 	schema           schemaStatements
@@ -77,6 +78,24 @@ type Dialect struct {
 type handles struct {
 	writer, readers *sql.DB
 	present         func() error // says that the database is not the one that was opened any more
+}
+
+// check asks for a connection's settings and refuses those that can lose a
+// commit.
+func (d Dialect) check(ask func(query string) (fault string, err error)) error {
+	fault, err := ask(d.settings)
+	if err != nil && d.fewer != nil {
+		if text := d.fewer(err); text != "" {
+			fault, err = ask(text)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("read the connection's settings: %w", err)
+	}
+	if fault != "" {
+		return fmt.Errorf("%w: %s", ErrUnsafeSettings, fault)
+	}
+	return nil
 }
 
 // retryable reports that a transaction was rolled back for a rival's sake and

@@ -30,6 +30,7 @@ const (
 	mysqlLockWait        = 1205 // also Galera: the wait for other nodes' writes took too long
 	mysqlDeadlock        = 1213
 	mysqlReadOnlyOption  = 1290
+	mysqlUnknownVariable = 1193
 	mysqlQueryKilled     = 1317
 	mysqlReadOnlyMode    = 1836
 	mysqlConnectionKill  = 1927
@@ -41,10 +42,14 @@ const (
 const mysqlNow = `(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + ?)`
 
 const mysqlSettings = `SELECT CASE
-	WHEN @@innodb_flush_log_at_trx_commit <> 1 THEN
-		'innodb_flush_log_at_trx_commit is not 1: a crash loses the last commits; set it to 1'
 	WHEN @@log_bin = 1 AND @@sync_binlog <> 1 THEN
 		'sync_binlog is not 1: a crash can lose commits that are in the storage engine, or the other way round; set it to 1'
+` + mysqlCommonSettings
+
+// TiDB has no binlog and no variable that says so.
+const mysqlCommonSettings = `
+	WHEN @@innodb_flush_log_at_trx_commit <> 1 THEN
+		'innodb_flush_log_at_trx_commit is not 1: a crash loses the last commits; set it to 1'
 	WHEN FIND_IN_SET('STRICT_TRANS_TABLES', @@sql_mode) = 0 AND FIND_IN_SET('STRICT_ALL_TABLES', @@sql_mode) = 0 THEN
 		'sql_mode is not strict: values that do not fit are cut silently; add STRICT_TRANS_TABLES'
 	ELSE '' END`
@@ -78,14 +83,20 @@ func MySQL() Dialect {
 		rollback:   "ROLLBACK",
 		snapshot:   sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 		settings:   mysqlSettings,
-		session:    mysqlSession,
-		sql:        shape.statements(),
-		schema:     mysqlSchema(shape),
-		goose:      goose.DialectMySQL,
-		adopt:      mysqlAdopt,
-		open:       mysqlOpen,
-		pool:       mysqlPool,
-		failover:   mysqlFailover,
+		fewer: func(err error) string {
+			if mysqlNumber(err) == mysqlUnknownVariable {
+				return "SELECT CASE" + mysqlCommonSettings
+			}
+			return ""
+		},
+		session:  mysqlSession,
+		sql:      shape.statements(),
+		schema:   mysqlSchema(shape),
+		goose:    goose.DialectMySQL,
+		adopt:    mysqlAdopt,
+		open:     mysqlOpen,
+		pool:     mysqlPool,
+		failover: mysqlFailover,
 	}
 }
 
@@ -123,12 +134,13 @@ func mysqlAdopt(ctx context.Context, conn *sql.Conn, o Options) (restore func() 
 	var fault string
 	var wait int64
 	var autocommit bool
-	ask := mysqlSettings + ", @@innodb_lock_wait_timeout, @@autocommit" // one round trip for both
-	if err := conn.QueryRowContext(ctx, ask).Scan(&fault, &wait, &autocommit); err != nil {
-		return nil, fmt.Errorf("read the connection's settings: %w", err)
-	}
-	if fault != "" {
-		return nil, fmt.Errorf("%w: %s", ErrUnsafeSettings, fault)
+	err = MySQL().check(func(text string) (string, error) {
+		text += ", @@innodb_lock_wait_timeout, @@autocommit" // one round trip for both
+		err := conn.QueryRowContext(ctx, text).Scan(&fault, &wait, &autocommit)
+		return fault, err
+	})
+	if err != nil {
+		return nil, err
 	}
 	set := func(autocommit bool, wait int64) error {
 		_, err := conn.ExecContext(context.WithoutCancel(ctx),
@@ -278,8 +290,9 @@ func mysqlOpen(ctx context.Context, text string, o Options) (handles, error) {
 }
 
 // mysqlNode makes connections to one server. On Galera it sets what makes a
-// transaction begin after what other nodes have committed before it, and among
-// several servers it refuses one that can't be written.
+// transaction begin after what other nodes have committed before it, on TiDB
+// what lets it take READ ONLY without meaning it, and among several servers it
+// refuses one that can't be written.
 type mysqlNode struct {
 	driver.Connector
 	oneOfMany bool
@@ -298,17 +311,18 @@ func (n mysqlNode) Connect(ctx context.Context) (driver.Conn, error) {
 }
 
 func (n mysqlNode) ready(ctx context.Context, conn driver.Conn) error {
-	galera, err := queryText(ctx, conn, "SHOW SESSION VARIABLES LIKE 'wsrep_on'", 1)
-	if err != nil {
+	kin, err := queryText(ctx, conn, `SHOW SESSION VARIABLES WHERE Variable_name = 'wsrep_on' AND Value = 'ON'
+		OR Variable_name = 'tidb_enable_noop_functions'`, 0)
+	switch {
+	case err != nil:
 		return err
+	case kin == "wsrep_on":
+		err = execText(ctx, conn, "SET SESSION wsrep_sync_wait = 7") // reads, updates, inserts
+	case kin != "":
+		err = execText(ctx, conn, "SET SESSION tidb_enable_noop_functions = 1")
 	}
-	if galera == "ON" {
-		if err := execText(ctx, conn, "SET SESSION wsrep_sync_wait = 7"); err != nil { // reads, updates, inserts
-			return err
-		}
-	}
-	if !n.oneOfMany {
-		return nil
+	if err != nil || !n.oneOfMany {
+		return err
 	}
 	readOnly, err := queryText(ctx, conn, "SELECT CASE WHEN @@GLOBAL.read_only = 1 THEN 'ON' ELSE 'OFF' END", 0)
 	if err == nil && readOnly == "ON" {

@@ -37,14 +37,10 @@ func (s *Store) Options() Options { return s.o }
 // a read in front of the claim would give that a view that is already old.
 // ErrUnsafeSettings: nothing may be committed on it.
 func (s *Store) CheckSettings(ctx context.Context, conn onlyonce.Tx) error {
-	var fault string
-	if _, err := scalar(ctx, conn, &fault, s.d.settings); err != nil {
-		return fmt.Errorf("read the connection's settings: %w", err)
-	}
-	if fault != "" {
-		return fmt.Errorf("%w: %s", ErrUnsafeSettings, fault)
-	}
-	return nil
+	return s.d.check(func(text string) (fault string, err error) {
+		_, err = scalar(ctx, conn, &fault, text)
+		return fault, err
+	})
 }
 
 // skew is the argument for each Dialect.Now in a text.
