@@ -154,8 +154,8 @@ func playScript(t *testing.T, b *bed) string {
 		}
 		amount := usd(amounts[i%len(amounts)])
 		a, err := w.flow.Pay(t.Context(), intentOf(key, flow.OpPayment, text), flow.PaymentRequest{
-			OrderID: text, Amount: amount, Method: "pm_" + text, Description: strings.Repeat(text, 10), RequestID: "req_" + key,
-			Metadata: map[string]string{text: text, "<&>": "\u2028\x00"},
+			OrderID: text, Amount: amount, Method: "pm_" + text, Description: strings.Repeat(text, 10),
+			RequestID: "req_" + key, Metadata: map[string]string{text: text, "<&>": "\u2028\x00"},
 		})
 		fmt.Fprintln(&script, key, show(a, err))
 		id := w.record(key).Resource
@@ -178,7 +178,8 @@ func (w *world) tell(b *strings.Builder, id string, start time.Time) {
 	text, err := json.Marshal(p)
 	must(w.t, err)
 	fmt.Fprintln(b, minutes(string(text), p.CreatedAt, p.UpdatedAt))
-	if at := p.CreatedAt; at.Before(start.Add(-time.Millisecond)) || at.After(start.Add(40*time.Second)) || at.Location() != time.UTC {
+	early, late := start.Add(-time.Millisecond), start.Add(40*time.Second)
+	if at := p.CreatedAt; at.Before(early) || at.After(late) || at.Location() != time.UTC {
 		w.t.Errorf("begun at %v, and it is stored as of %v", start, at)
 	}
 	for _, e := range w.timeline(id) {

@@ -221,6 +221,12 @@ func testTwoServersShareTheWork(t *testing.T, b *bed) {
 		w.clock.advance(time.Minute)
 		w.lookOnce(servers, unknowns+dead)
 	}
+	// The database's clock decides what is due: to the slow server it is, though
+	// its own clock says no, and to the fast one it is not any more.
+	w.clock.advance(time.Minute)
+	if slow, fast := servers[1].sweep(), servers[0].sweep(); slow != unknowns+dead || fast != 0 {
+		t.Errorf("the slow server looked at %d, the fast one after it at %d", slow, fast)
+	}
 	w.fake.decide = nil
 	calm(t, servers)
 	for i := range unknowns {
