@@ -144,7 +144,7 @@ func testDatabaseServerIsKilled(t *testing.T, e engines.Engine) {
 	})
 	var clients sync.WaitGroup
 	for i := range stormClients {
-		clients.Go(func() { payAndGiveBack(t, func() server { return s }, i) })
+		clients.Go(func() { h.payAndGiveBack(func() server { return s }, i) })
 	}
 	done := make(chan struct{})
 	go func() {
@@ -165,5 +165,5 @@ func testDatabaseServerIsKilled(t *testing.T, e engines.Engine) {
 		}
 		break
 	}
-	h.checkStorm(stormClients)
+	h.checkStorm(s, stormClients)
 }

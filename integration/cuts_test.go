@@ -47,22 +47,23 @@ func testConnectionsAreCut(t *testing.T, e engines.Engine) {
 	for i := range cutClients {
 		clients.Go(func() {
 			r := paymentOf(fmt.Sprintf("k-pay-%d", i), fmt.Sprintf("o-%d", i), "tok_ok", 1000+i)
-			fives.first(s, r)
-			paid := persist(t, func() server { return s }, r)
+			fives.first(h, s, r)
+			paid := h.persist(func() server { return s }, r)
 			if id := paid.named("id"); id != "" {
 				r := refund(id, fmt.Sprintf("k-back-%d", i), 100+i)
-				fives.first(s, r)
-				persist(t, func() server { return s }, r)
+				fives.first(h, s, r)
+				h.persist(func() server { return s }, r)
 			}
 		})
 	}
 	clients.Wait()
 	all, afterCommit := cuts()
-	t.Logf("%d cuts, %d of them between a COMMIT and its answer, %d first requests got 5xx", all, afterCommit, len(fives.at))
+	t.Logf("%d cuts, %d of them between a COMMIT and its answer, %d first requests got 5xx",
+		all, afterCommit, len(fives.at))
 	if all < mostCuts/4 || afterCommit == 0 {
 		t.Error("the wire was hardly cut")
 	}
-	h.checkStorm(cutClients)
+	h.checkStorm(s, cutClients)
 	fives.check(h)
 }
 
@@ -73,8 +74,9 @@ type failures struct {
 }
 
 // first sends the request and keeps what can't be told from its answer yet.
-func (f *failures) first(s server, r request) {
+func (f *failures) first(h *house, s server, r request) {
 	got, err := s.send(r)
+	h.note(r, got)
 	if err != nil || got.status < http.StatusInternalServerError {
 		return
 	}

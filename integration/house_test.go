@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,6 +42,7 @@ type house struct {
 	sandbox  *process // the provider's process, if it has one
 	provider []string // flags that lead a server to the provider
 	proxy    *proxy   // between the servers and the provider, if there is one
+	told     sync.Map // the successes that clients were told of in a storm, by key
 }
 
 // grounds are the engines on which the promises are proved: SQLite, and one

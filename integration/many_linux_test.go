@@ -86,7 +86,7 @@ func testManyServersShareTheWork(t *testing.T, e engines.Engine) {
 	})
 	var clients sync.WaitGroup
 	for i := range stormClients {
-		clients.Go(func() { payAndGiveBack(t, f.any, i) })
+		clients.Go(func() { h.payAndGiveBack(f.any, i) })
 	}
 	done := make(chan struct{})
 	go func() {
@@ -106,7 +106,7 @@ func testManyServersShareTheWork(t *testing.T, e engines.Engine) {
 	if struck < blows/2 {
 		t.Errorf("only %d servers were killed or stopped", struck)
 	}
-	h.checkStorm(stormClients)
+	h.checkStorm(f.any(), stormClients)
 	if n := h.db.one(`SELECT count(*) FROM events WHERE type = 'resolved'`); n == "0" {
 		t.Error("no unknown had to be resolved")
 	}

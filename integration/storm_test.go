@@ -41,7 +41,7 @@ func testCrashStorm(t *testing.T, e engines.Engine) {
 		defer close(done)
 		var wg sync.WaitGroup
 		for i := range stormClients {
-			wg.Go(func() { payAndGiveBack(t, func() server { return *now.Load() }, i) })
+			wg.Go(func() { h.payAndGiveBack(func() server { return *now.Load() }, i) })
 		}
 		wg.Wait()
 	}()
@@ -59,13 +59,19 @@ func testCrashStorm(t *testing.T, e engines.Engine) {
 	if kills < stormKills/2 { // a slow machine may end before the last ones
 		t.Errorf("the server was killed only %d times", kills)
 	}
-	h.checkStorm(stormClients)
+	h.checkStorm(*now.Load(), stormClients)
 }
 
 // checkStorm checks that each client has paid once and got its part back once,
-// at the provider and in the books.
-func (h *house) checkStorm(clients int) {
+// at the provider and in the books, and that whatever a client was told is what
+// is stored: no success was reported before it was durable.
+func (h *house) checkStorm(s server, clients int) {
 	h.t.Helper()
+	h.told.Range(func(_, v any) bool {
+		told := v.(told)
+		s.final(told.request, 2*patience).checkReplay(h.t, told.reply)
+		return true
+	})
 	var want []string
 	for i := range clients {
 		want = append(want, fmt.Sprintf("charge %d", 1000+i), fmt.Sprintf("refund %d", 100+i))
@@ -115,16 +121,16 @@ func stormy(kill chan<- struct{}) func(*passage) {
 }
 
 // payAndGiveBack is a client that does not give up.
-func payAndGiveBack(t *testing.T, pick func() server, i int) {
+func (h *house) payAndGiveBack(pick func() server, i int) {
 	order := fmt.Sprintf("o-%d", i)
-	paid := persist(t, pick, paymentOf(fmt.Sprintf("k-pay-%d", i), order, "tok_ok", 1000+i))
+	paid := h.persist(pick, paymentOf(fmt.Sprintf("k-pay-%d", i), order, "tok_ok", 1000+i))
 	if id := paid.named("id"); id != "" {
-		persist(t, pick, refund(id, fmt.Sprintf("k-back-%d", i), 100+i))
+		h.persist(pick, refund(id, fmt.Sprintf("k-back-%d", i), 100+i))
 	}
 }
 
 // persist sends the request to whichever server is picked until it is created.
-func persist(t *testing.T, pick func() server, r request) (got reply) {
+func (h *house) persist(pick func() server, r request) (got reply) {
 	for deadline := time.Now().Add(stormEnd); time.Now().Before(deadline); time.Sleep(clientPause) {
 		var err error
 		if got, err = pick().send(r); err != nil {
@@ -135,7 +141,21 @@ func persist(t *testing.T, pick func() server, r request) (got reply) {
 		}
 	}
 	if got.status != http.StatusCreated {
-		t.Errorf("key %s ended with %d: %s", r.key, got.status, got.body)
+		h.t.Errorf("key %s ended with %d: %s", r.key, got.status, got.body)
 	}
+	h.note(r, got)
 	return got
+}
+
+// note keeps the first success that a client was told of.
+func (h *house) note(r request, got reply) {
+	if got.status == http.StatusCreated {
+		h.told.LoadOrStore(r.key, told{r, got})
+	}
+}
+
+// told is a success that a client was told of.
+type told struct {
+	request request
+	reply   reply
 }
