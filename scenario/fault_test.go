@@ -58,6 +58,7 @@ func TestWrongExpectationsFail(t *testing.T) {
 			{"no wait", "A: " + update + "\n -> waits", `f.txt:7: A: expected "waits", got "1 row"`},
 			{"slow is no wait", "A: " + slow(e) + "\n -> waits", `f.txt:7: A: expected "waits", got "nothing"`},
 			{"a wait", lock + "B: " + update + "\n -> 1 row", `f.txt:9: B: expected "1 row", got "nothing"`},
+			{"nothing", lock + "B: " + update, `f.txt:8: B: expected "no error", got "nothing"`},
 			{"replay", "A do k x: " + update + "\n -> replay", `expected "replay", got "done 201 x by A"`},
 			{"by whom", "A do k x: " + update + "\nB do k x: " + update + "\n -> replay 201 x by B",
 				`got "replay 201 x by A"`},
@@ -75,6 +76,16 @@ func TestWrongExpectationsFail(t *testing.T) {
 					t.Errorf("tables are left: %v", tables)
 				}
 			})
+		}
+	}
+}
+
+// A COMMIT that rolls back is no success, even if the file says nothing of it.
+func TestRolledBackIsNoSuccess(t *testing.T) {
+	for _, e := range engines.Named(t, engines.Postgres15, engines.Postgres18) {
+		_, tr, err := play(t, e, "A: BEGIN\nA: SELECT saldo FROM scn_wallets\n -> error other\nA: COMMIT", time.Minute)
+		if err == nil || !strings.Contains(err.Error(), `f.txt:9: A: expected "no error", got "rolled back"`) {
+			t.Errorf("%s: %v\n%s", e.Name, err, tr)
 		}
 	}
 }

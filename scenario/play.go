@@ -86,6 +86,9 @@ func (s *Script) Play(ctx context.Context, o Options) (err error) {
 	if o.Watch == nil {
 		o.Watch = func(Event) {}
 	}
+	if len(o.URLs) == 0 {
+		return errors.New("play a scenario: no database is named in Options.URLs")
+	}
 	if n := s.nodes(); len(o.URLs) < n {
 		return fmt.Errorf("%w: its sessions are on %d nodes of a cluster: name each with a --db of its own", ErrEngine, n)
 	}

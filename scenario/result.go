@@ -25,8 +25,11 @@ func errorWords() []string {
 		errMismatch, errOther}
 }
 
-// pausedWord says that the effect of do has run and stands still before COMMIT.
-const pausedWord = "paused"
+const (
+	pausedWord      = "paused"      // the effect of do has run and stands still before COMMIT
+	rolledBackWords = "rolled back" // the answer to a COMMIT
+	nothingWord     = "nothing"     // no answer came in time
+)
 
 // result is what came of a step.
 type result struct {
@@ -40,6 +43,12 @@ func said(words string) result { return result{words: words} }
 
 // failed makes the result of an error.
 func failed(class, detail string) result { return result{"error " + class, nil, detail} }
+
+// fault reports whether a step with this result went wrong unless the file
+// expects just that.
+func (r result) fault() bool {
+	return r.words == nothingWord || r.words == rolledBackWords || strings.HasPrefix(r.words, "error ")
+}
 
 // counted is a number of rows in words.
 func counted(n int64) string {

@@ -45,8 +45,11 @@ func (s *session) open(ctx context.Context) (err error) {
 	return s.conn.QueryRowContext(ctx, s.node.session).Scan(&s.waiter.number)
 }
 
-// release gives the connection back to the pool, where do takes it.
-func (s *session) release() error {
+// lend leaves the connection to the pool, where do takes it.
+func (s *session) lend(ctx context.Context) error {
+	if err := s.open(ctx); err != nil {
+		return err
+	}
 	conn := s.conn
 	s.conn = nil
 	return conn.Close()
@@ -115,7 +118,7 @@ func (s *session) statement(ctx context.Context, text string) result {
 		return s.node.failure(err)
 	}
 	if empty {
-		return said("rolled back")
+		return said(rolledBackWords)
 	}
 	return r
 }

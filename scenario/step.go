@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,7 +28,7 @@ func (p *player) line(ctx context.Context, l line) error {
 		return err
 	}
 	event.Result, event.Detail = got.lines(), got.detail
-	if want == nil && !strings.HasPrefix(got.words, "error") || want != nil && got.is(want.lines) {
+	if want == nil && !got.fault() || want != nil && got.is(want.lines) {
 		p.o.Watch(event)
 		return nil
 	}
@@ -68,7 +67,7 @@ func (p *player) act(ctx context.Context, s *session, l line) (text string, err 
 		}
 		s.send(ctx, func(ctx context.Context, answers chan<- result) { answers <- s.statement(ctx, statement) })
 	case verbDo:
-		if err := errors.Join(s.open(ctx), s.release()); err != nil {
+		if err := s.lend(ctx); err != nil {
 			return "", fmt.Errorf("connect session %s: %w", s.name, err)
 		}
 		s.send(ctx, func(ctx context.Context, answers chan<- result) { answers <- s.do(ctx, l, statement, answers) })
@@ -115,7 +114,7 @@ func (p *player) outcome(ctx context.Context, s *session, l line, want *want) (r
 		if err := ctx.Err(); err != nil {
 			return result{}, err
 		}
-		return result{words: "nothing", detail: fmt.Sprintf("no answer within %v", p.o.Patience)}, nil
+		return result{words: nothingWord, detail: fmt.Sprintf("no answer within %v", p.o.Patience)}, nil
 	}
 }
 
@@ -142,7 +141,7 @@ func (p *player) seeWait(ctx context.Context, s *session) (result, error) {
 				return result{}, err
 			}
 			detail := fmt.Sprintf("no answer within %v, and it waits for no lock", p.o.Patience)
-			return result{words: "nothing", detail: detail}, nil
+			return result{words: nothingWord, detail: detail}, nil
 		}
 	}
 }

@@ -70,10 +70,10 @@ func (c scenarioRunCmd) judge(out *scenarioPrinter, err error) error {
 	var unexpected *scenario.Unexpected
 	switch {
 	case errors.Is(err, context.Canceled):
-		return errors.New("interrupted; what is left in the database is removed by the next scenario there")
+		return errors.New("interrupted")
 	case errors.Is(err, scenario.ErrEngine), errors.Is(err, scenario.ErrNotOurs):
 		return refuse("%v", err)
-	case errors.As(err, &unexpected):
+	case errors.As(err, &unexpected) && err.Error() == unexpected.Error():
 		err = errors.Join(finding{err.Error()}, out.end(c.JSON, false))
 	case err != nil:
 		return fmt.Errorf("--db %s: %w", storeFlags{DB: c.DB[0]}.shown(), err)
