@@ -85,6 +85,9 @@ func (c *hookConn) QueryContext(ctx context.Context, query string, args []driver
 		rows = stmtRows{rows, stmt}
 		return nil
 	})
+	if err != nil && rows != nil { // an answer that was lost; nobody else will close it
+		return nil, errors.Join(err, rows.Close())
+	}
 	return rows, err
 }
 

@@ -140,6 +140,9 @@ func (d *DB) migrateSet(ctx context.Context, m Migrations, owner string) (applie
 	if err != nil {
 		return 0, err
 	}
+	if err := d.dropUnbegun(ctx, m); err != nil {
+		return 0, err
+	}
 	for {
 		switch held, err := d.takeLease(ctx, owner); {
 		case err != nil:
@@ -156,6 +159,28 @@ func (d *DB) migrateSet(ctx context.Context, m Migrations, owner string) (applie
 		}
 		applied++
 	}
+}
+
+// dropUnbegun removes a table of versions that holds none: goose makes the
+// table and its first row one after the other, and where a table is no part of
+// a transaction a process can die in between.
+func (d *DB) dropUnbegun(ctx context.Context, m Migrations) error {
+	err := d.InTx(ctx, func(ctx context.Context, tx onlyonce.Tx) error {
+		q := d.store.d.schema
+		var tables, rows int64
+		if _, err := scalar(ctx, tx, &tables, q.tableExists, m.table()); err != nil || tables == 0 {
+			return err
+		}
+		if _, err := scalar(ctx, tx, &rows, "SELECT count(*) FROM "+m.table()); err != nil || rows > 0 {
+			return err
+		}
+		_, err := tx.Exec(ctx, "DROP TABLE "+m.table())
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("look for versions: %w", err)
+	}
+	return nil
 }
 
 func (d *DB) waitLease(ctx context.Context, owner string) error {
