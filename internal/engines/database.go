@@ -89,20 +89,53 @@ func (e Engine) drop(ctx context.Context, db *sql.DB, name string) error {
 		_, err := db.ExecContext(ctx, "DROP DATABASE "+name+" WITH (FORCE)")
 		return err
 	}
-	var kills sql.NullString
-	err := db.QueryRowContext(ctx, "SELECT GROUP_CONCAT(id) FROM information_schema.processlist WHERE db = ?", name).
-		Scan(&kills)
+	ids, err := sessionsIn(ctx, db, name)
 	if err != nil {
 		return err
 	}
-	for id := range strings.SplitSeq(kills.String, ",") {
-		if id != "" {
-			// One that has gone by itself meanwhile is an error, and fine.
-			_, _ = db.ExecContext(ctx, "KILL "+id)
-		}
+	for _, id := range ids {
+		// One that has gone by itself meanwhile is an error, and fine.
+		_, _ = db.ExecContext(ctx, fmt.Sprintf("KILL %d", id))
 	}
 	_, err = db.ExecContext(ctx, "DROP DATABASE "+name)
 	return err
+}
+
+// sessionsIn lists who uses a database of MySQL. To select from the list of
+// processes fails when another session runs a statement with bytes that are no
+// text; to show it does not.
+func sessionsIn(ctx context.Context, db *sql.DB, name string) (ids []int64, err error) {
+	rows, err := db.QueryContext(ctx, "SHOW PROCESSLIST")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	var id int64
+	var in sql.NullString
+	into := make([]any, len(columns)) // MariaDB has one more
+	for i, column := range columns {
+		switch column {
+		case "Id":
+			into[i] = &id
+		case "db":
+			into[i] = &in
+		default:
+			into[i] = new(sql.RawBytes)
+		}
+	}
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return nil, err
+		}
+		if in.String == name {
+			ids = append(ids, id)
+		}
+	}
+	return ids, rows.Err()
 }
 
 // administer works as the administrator on a connection of its own, so that no
