@@ -8,7 +8,7 @@ TIMEOUT ?= 6m
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),yes)
 # Where goroutines share something. The race detector makes SQLite about ten times slower, so what crashes at every
 # statement or fills large tables is left out of this second run; the first has run it.
-RACE_PACKAGES = . ./cmd/... ./httponce/... ./payments/flow/... ./payments/provider/... ./pgxstore/... ./server/... \
+RACE_PACKAGES = . ./cmd/... ./httponce/... ./payments/flow/... ./payments/provider/... ./pgxstore/... ./scenario/... ./server/... \
 	./sqlstore/...
 RACE_SKIP = ^TestCrashAtEveryStatement$$
 
@@ -41,7 +41,7 @@ engines: $(WITH) ## keep the database servers up, for go test in another shell
 
 clusters: ## kill and promote servers of real clusters, KILLS and PROMOTIONS times
 	ONLYONCE_CLUSTERS=1 KILLS=$(KILLS) PROMOTIONS=$(PROMOTIONS) $(GO) test -v -count=1 -p 1 -timeout $(CLUSTERS_TIMEOUT) \
-		./internal/engines/cluster ./integration/clusters
+		./internal/engines/cluster ./scenario ./integration/clusters
 
 matrix: $(WITH) ## run the stores' tests over isolation levels and drivers' modes
 	ONLYONCE_MATRIX=1 $(WITH) -- $(GO) test -count=1 -timeout $(CLUSTERS_TIMEOUT) ./sqlstore ./pgxstore ./storetest
