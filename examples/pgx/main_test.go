@@ -1,0 +1,12 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/onlyonce-go/onlyonce/examples/internal/storytest"
+	"github.com/onlyonce-go/onlyonce/internal/engines"
+)
+
+func TestCharge(t *testing.T) {
+	storytest.Run(t, open, engines.Postgres15, engines.Postgres18, engines.PgBouncer)
+}
