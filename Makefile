@@ -13,7 +13,8 @@ RACE_PACKAGES = . ./cmd/... ./httponce/... ./payments/flow/... ./payments/provid
 RACE_SKIP = ^TestCrashAtEveryStatement$$
 
 # For the programs that are built on the way.
-BIN ?= bin
+BIN ?= $(CURDIR)/bin
+STATICCHECK = $(BIN)/staticcheck
 # Starts the database servers, runs what follows --, and stops them. ONLYONCE_ENGINES says which must be there.
 WITH = $(BIN)/with
 # How often make clusters kills a Galera node and promotes a PostgreSQL standby.
@@ -33,6 +34,7 @@ test: $(WITH) ## run every test, on every database engine that is here or can be
 
 tests:
 	$(GO) test -timeout $(TIMEOUT) ./...
+	cd examples && $(GO) test -timeout $(TIMEOUT) ./...
 	$(if $(RACE),$(GO) test -race -timeout $(TIMEOUT) -skip '$(RACE_SKIP)' $(RACE_PACKAGES))
 	@echo "race detector: $(if $(RACE),on,off (no C compiler))"
 
@@ -52,7 +54,10 @@ $(WITH):
 lint: ## check formatting, vet and staticcheck
 	@files=$$($$($(GO) env GOROOT)/bin/gofmt -l .); if [ -n "$$files" ]; then echo "run gofmt -w on:"; echo "$$files"; exit 1; fi
 	$(GO) vet ./...
-	$(GO) tool staticcheck ./...
+	cd examples && $(GO) vet ./...
+	$(GO) build -o $(BIN)/staticcheck honnef.co/go/tools/cmd/staticcheck
+	$(STATICCHECK) ./...
+	cd examples && $(STATICCHECK) ./...
 
 run: ## serve on 127.0.0.1:8017 with an SQLite file in this folder and the sandbox provider
 	$(GO) run ./cmd/onlyonce serve

@@ -107,7 +107,7 @@ func documented(tr *tree) []finding {
 	packages := map[string]bool{} // folder: its package has a comment
 	first := map[string]file{}
 	for _, f := range tr.code() {
-		if f.test() {
+		if f.test() || ast.IsGenerated(f.syntax) {
 			continue
 		}
 		if _, ok := first[f.dir()]; !ok {
