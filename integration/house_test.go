@@ -49,7 +49,7 @@ type house struct {
 // server of each kind. The others have passed the same contract in storetest.
 func grounds(t *testing.T, test func(t *testing.T, e engines.Engine)) {
 	t.Helper()
-	for _, e := range engines.Named(t, engines.SQLite, engines.Postgres15, engines.MariaDB) {
+	for _, e := range engines.Named(t, engines.SQLite, engines.Postgres15, engines.MySQL) {
 		t.Run(e.Name, func(t *testing.T) {
 			t.Parallel()
 			test(t, e)
