@@ -2,8 +2,11 @@ package pgxstore_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
+	"fmt"
 	"net/url"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,17 +24,47 @@ import (
 // TestConformance holds pgx, without database/sql, to the contract.
 func TestConformance(t *testing.T) {
 	eachPostgres(t, func(t *testing.T, e engines.Engine) {
-		link := database(t, e)
-		outside := e.SQL(t, link)
-		storetest.Run(t, storetest.Harness{Keys: 1000, Open: func(t *testing.T) storetest.Subject {
-			for _, text := range storetest.Empty() {
-				if _, err := outside.Exec(text); err != nil {
-					t.Fatal(err)
-				}
-			}
-			return subject(t, link, execMode(e), pgx.TxOptions{})
-		}})
+		list := []variant{{mode: execMode(e)}}
+		if os.Getenv("ONLYONCE_MATRIX") != "" {
+			list = matrix(e)
+		}
+		for _, v := range list {
+			t.Run(fmt.Sprint(v.mode, " ", v.level), func(t *testing.T) { conform(t, e, v) })
+		}
 	})
+}
+
+// variant is a way to use pgx that must make no difference.
+type variant struct {
+	mode  string
+	level sql.IsolationLevel // of Do
+}
+
+// matrix leaves out the modes that pgbouncer breaks, as package sqlstore's does.
+func matrix(e engines.Engine) (list []variant) {
+	modes := []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"}
+	if e.Name == engines.PgBouncer {
+		modes = []string{"cache_describe", "exec", "simple_protocol"}
+	}
+	for _, mode := range modes {
+		for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
+			list = append(list, variant{mode, level})
+		}
+	}
+	return list
+}
+
+func conform(t *testing.T, e engines.Engine, v variant) {
+	link := database(t, e)
+	outside := e.SQL(t, link)
+	storetest.Run(t, storetest.Harness{Keys: 300, Open: func(t *testing.T) storetest.Subject {
+		for _, text := range storetest.Empty() {
+			if _, err := outside.Exec(text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return subject(t, link, v)
+	}})
 }
 
 // eachPostgres runs a test on what speaks PostgreSQL's protocol and is up.
@@ -95,16 +128,16 @@ func connect(t *testing.T, link, mode string, change func(*pgxpool.Config)) *pgx
 
 // subject opens a database as a process would. Its own transactions are those
 // of a caller who uses Wrap.
-func subject(t *testing.T, link, mode string, o pgx.TxOptions) storetest.Subject {
+func subject(t *testing.T, link string, v variant) storetest.Subject {
 	var skew atomic.Int64
 	store := sqlstore.New(sqlstore.Postgres(), sqlstore.Options{
-		Skew: func() time.Duration { return time.Duration(skew.Load()) },
+		Skew: func() time.Duration { return time.Duration(skew.Load()) }, Isolation: v.level,
 	})
-	db := connect(t, link, mode, nil)
+	db := connect(t, link, v.mode, func(cfg *pgxpool.Config) { cfg.MaxConns = 32 }) // fewer than a crowd
 	return storetest.Subject{
-		Store: store, Tx: owner{db, store, o},
+		Store: store, Tx: owner{db, store},
 		Skew:  func(d time.Duration) { skew.Store(int64(d)) },
-		Again: func(t *testing.T) storetest.Subject { return subject(t, link, mode, o) },
+		Again: func(t *testing.T) storetest.Subject { return subject(t, link, v) },
 		Do: func(ctx context.Context, once *onlyonce.Engine, in onlyonce.Intent, effect storetest.Effect) (
 			onlyonce.Outcome, bool, error) {
 			res, err := pgxstore.Do(ctx, once, db, in, func(tx pgx.Tx) (onlyonce.Outcome, error) {
@@ -119,14 +152,13 @@ func subject(t *testing.T, link, mode string, o pgx.TxOptions) storetest.Subject
 type owner struct {
 	db    *pgxpool.Pool
 	store *sqlstore.Store
-	o     pgx.TxOptions
 }
 
 // InTx runs the whole again after a lost race, a few times.
 func (c owner) InTx(ctx context.Context, work func(ctx context.Context, tx onlyonce.Tx) error) (err error) {
 	const tries = 20
 	for range tries {
-		err = pgx.BeginTxFunc(ctx, c.db, c.o, func(tx pgx.Tx) error { return work(ctx, pgxstore.Wrap(tx)) })
+		err = pgx.BeginFunc(ctx, c.db, func(tx pgx.Tx) error { return work(ctx, pgxstore.Wrap(tx)) })
 		if !c.store.Dialect().Retryable(err) {
 			return err
 		}

@@ -217,7 +217,6 @@ func mysqlConfigs(text string, o Options) ([]*mysql.Config, error) {
 		if cfg.Timeout == 0 {
 			cfg.Timeout = dialTimeout(len(hosts) > 1)
 		}
-		cfg.InterpolateParams = true // one round trip for a statement instead of three
 		cfg.Logger = mysqlLog{o.Log}
 		configs = append(configs, cfg)
 	}
@@ -260,9 +259,6 @@ func mysqlPool(text string, o Options) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, cfg := range configs {
-		cfg.InterpolateParams = false // as the driver does by itself
-	}
 	list, err := mysqlConnectors(configs)
 	if err != nil {
 		return nil, err
@@ -274,6 +270,9 @@ func mysqlOpen(ctx context.Context, text string, o Options) (handles, error) {
 	configs, err := mysqlConfigs(text, o)
 	if err != nil {
 		return handles{}, err
+	}
+	for _, cfg := range configs {
+		cfg.InterpolateParams = true // one round trip for a statement instead of three
 	}
 	list, err := mysqlConnectors(configs)
 	if err != nil {

@@ -22,6 +22,7 @@ func TestOpenRefuses(t *testing.T) {
 		"mysql:x":                            "can't be read",
 		"mysql://u:p%zz@localhost/x":         "can't be read",
 		"mysql://localhost/x?readTimeout=x":  "parameter",
+		"postgres://localhost/x?a=%zz":       "parameters",
 		"postgres://u:p%zz@localhost/x":      "can't be read",
 		"postgres://localhost/x?sslmode=odd": "sslmode",
 		"oracle://x":                         "sqlite:PATH",

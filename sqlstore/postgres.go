@@ -170,7 +170,10 @@ func postgresConfig(text string, o Options) (*pgx.ConnConfig, error) {
 		return nil, errors.New("the URL can't be read: write postgres://USER:PASSWORD@HOST:PORT/NAME, " +
 			"with special characters of the password as %XX")
 	}
-	q := u.Query()
+	q, err := url.ParseQuery(strings.ReplaceAll(u.RawQuery, "+", "%2B")) // pgx takes a + for a +
+	if err != nil {
+		return nil, errors.New("the parameters of the URL can't be read: write special characters as %XX")
+	}
 	several := strings.Contains(u.Host, ",")
 	if several && !q.Has("target_session_attrs") {
 		q.Set("target_session_attrs", "read-write")
@@ -184,7 +187,7 @@ func postgresConfig(text string, o Options) (*pgx.ConnConfig, error) {
 	if !q.Has("application_name") {
 		q.Set("application_name", "onlyonce")
 	}
-	u.RawQuery = q.Encode()
+	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20")
 	cfg, err := pgx.ParseConfig(u.String())
 	if err != nil {
 		return nil, err // pgx leaves the password out

@@ -41,10 +41,11 @@ func (q queue) leave() {
 // again runs a whole transaction until it succeeds, fails for a reason of its
 // own, or has lost against others maxTries times or for all of BusyWait.
 func (s *Store) again(ctx context.Context, try func() error) error {
-	// Twelve tries with these pauses last one to three seconds: on a connection
-	// that does not wait for locks itself they are the waiting.
+	// With these pauses the tries last for as long as BusyWait, unless that is
+	// very long: on a connection that does not wait for locks itself, and for a
+	// row that many want at the isolation of a snapshot, they are the waiting.
 	const (
-		maxTries  = 12
+		maxTries  = 50
 		firstWait = 2 * time.Millisecond   // doubled each time, and up to as much again at random
 		longest   = 250 * time.Millisecond // a lock is rarely held for longer
 	)

@@ -21,7 +21,8 @@ type variant struct {
 	name       string
 	parameters string // of the URL, for all pools
 	isolation  sql.IsolationLevel
-	keys       int // of storetest.Harness
+	keys       int  // of storetest.Harness
+	serial     bool // its transactions lose also against those that have nothing to do with them
 }
 
 // harness opens one database and empties it for each test, which is much
@@ -62,7 +63,7 @@ func subject(t *testing.T, link string, v variant) storetest.Subject {
 		Skew: func() time.Duration { return time.Duration(skew.Load()) }, Isolation: v.isolation, Log: slog.New(&counter{Handler: slog.DiscardHandler, n: &reruns}),
 	}
 	db, own := reach(t, link, o), ownPool(t, link)
-	return storetest.Subject{
+	s := storetest.Subject{
 		Store: db.Store(), Tx: db,
 		Skew:  func(d time.Duration) { skew.Store(int64(d)) },
 		Again: func(t *testing.T) storetest.Subject { return subject(t, link, v) },
@@ -72,6 +73,10 @@ func subject(t *testing.T, link string, v variant) storetest.Subject {
 		},
 		Reruns: reruns.Load,
 	}
+	if v.serial {
+		s.Reruns = nil
+	}
+	return s
 }
 
 // counter is a log that counts the transactions that are run again.

@@ -24,7 +24,8 @@ type Subject struct {
 	Do func(ctx context.Context, once *onlyonce.Engine, in onlyonce.Intent, effect Effect) (
 		o onlyonce.Outcome, replayed bool, err error)
 	// Reruns counts the transactions that were run again because they had lost
-	// against others. Nil: that is not known.
+	// against others. Nil: that is not known, or loses for no reason, as
+	// PostgreSQL does when it serializes and keeps watch over whole pages.
 	Reruns func() int64
 }
 
