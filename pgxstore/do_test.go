@@ -216,7 +216,8 @@ func TestRefusals(t *testing.T) {
 			t.Error("Do ran with a store that speaks to another engine")
 		}
 		bare := connect(t, e.Database(t), s.mode, nil)
-		if _, err := pgxstore.Do(t.Context(), strange, bare, intent("k"), order("k")); !errors.Is(err, sqlstore.ErrSchemaOld) {
+		_, err = pgxstore.Do(t.Context(), strange, bare, intent("k"), order("k"))
+		if !errors.Is(err, sqlstore.ErrSchemaOld) {
 			t.Errorf("without tables: %v, want ErrSchemaOld", err)
 		}
 		var name string
@@ -230,7 +231,8 @@ func TestRefusals(t *testing.T) {
 			return // its own connections are older than the setting
 		}
 		fresh := s.one(t, nil)
-		if _, err := pgxstore.Do(t.Context(), s.once, fresh, intent("k"), order("k")); !errors.Is(err, sqlstore.ErrUnsafeSettings) {
+		_, err = pgxstore.Do(t.Context(), s.once, fresh, intent("k"), order("k"))
+		if !errors.Is(err, sqlstore.ErrUnsafeSettings) {
 			t.Errorf("with synchronous_commit off: %v, want ErrUnsafeSettings", err)
 		}
 		s.expectOrders(t, "k", 0)

@@ -60,7 +60,7 @@ func TestLostRaceRunsTheWholeAgain(t *testing.T) {
 func TestDoubtfulCommits(t *testing.T) {
 	doubts := map[string]map[string]error{
 		"mysql": {
-			"no quorum": &mysql.MySQLError{Number: 1180, Message: "Got error 6 during COMMIT: Not connected to Primary Component"},
+			"no quorum": &mysql.MySQLError{Number: 1180, Message: "Got error 6 during COMMIT: Not connected to Primary"},
 			"shutdown":  &mysql.MySQLError{Number: 1053}, "killed": &mysql.MySQLError{Number: 1317},
 			"connection": mysql.ErrInvalidConn, "end": io.ErrUnexpectedEOF,
 		},

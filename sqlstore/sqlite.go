@@ -152,7 +152,8 @@ func sqliteOpen(ctx context.Context, url string, o Options) (h handles, err erro
 }
 
 func sqlitePragmas(o Options) string {
-	return fmt.Sprintf("?_pragma=busy_timeout(%d)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)", o.BusyWait/time.Millisecond)
+	return fmt.Sprintf("?_pragma=busy_timeout(%d)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)",
+		o.BusyWait.Milliseconds())
 }
 
 // sqlitePool is a pool for somebody else's own use.

@@ -60,7 +60,8 @@ func subject(t *testing.T, link string, v variant) storetest.Subject {
 	var skew atomic.Int64
 	var reruns atomic.Int64
 	o := sqlstore.Options{
-		Skew: func() time.Duration { return time.Duration(skew.Load()) }, Isolation: v.isolation, Log: slog.New(&counter{Handler: slog.DiscardHandler, n: &reruns}),
+		Skew: func() time.Duration { return time.Duration(skew.Load()) }, Isolation: v.isolation,
+		Log: slog.New(&counter{Handler: slog.DiscardHandler, n: &reruns}),
 	}
 	db, own := reach(t, link, o), ownPool(t, link)
 	s := storetest.Subject{

@@ -75,7 +75,8 @@ type accounts struct {
 
 func newAccounts(t *testing.T, s Subject, ids ...string) accounts {
 	in(t, s, func(ctx context.Context, tx onlyonce.Tx) error {
-		_, err := tx.Exec(ctx, `CREATE TABLE storetest_accounts (id VARCHAR(64) NOT NULL PRIMARY KEY, balance BIGINT NOT NULL)`)
+		_, err := tx.Exec(ctx,
+			`CREATE TABLE storetest_accounts (id VARCHAR(64) NOT NULL PRIMARY KEY, balance BIGINT NOT NULL)`)
 		return err
 	})
 	for _, id := range ids {

@@ -20,7 +20,8 @@ func testKeysAreBytes(t *testing.T, s Subject) {
 		"pay-A1", "pay-a1", "pay-a1 ", " pay-a1", "pay-a1  ", "PAY-A1", "1", "01", "1.0", "1e0", "%", "_", "'", `"`, `\`,
 		`\\`, "NULL", "null", "a'--", "../k", "k;x=1", "~", long + "a", long + "b", long,
 	}
-	accounts := []string{"acct", "Acct", "acct ", "åcct", "a\u030acct", "\U0001f4b6\U0001f4b7", strings.Repeat("a", 64), strings.Repeat("a", 63)}
+	accounts := []string{"acct", "Acct", "acct ", "åcct", "a\u030acct", "\U0001f4b6\U0001f4b7",
+		strings.Repeat("a", 64), strings.Repeat("a", 63)}
 	var keys []onlyonce.Key
 	for _, a := range accounts {
 		for _, n := range names {

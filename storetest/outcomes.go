@@ -165,7 +165,8 @@ func testRecordFields(t *testing.T, s Subject) {
 		return err
 	})
 	rec := load(t, s, c.Key)
-	if rec.Resource != c.Resource || !rec.CreatedAt.Equal(first.CreatedAt) || rec.CompletedAt.Sub(rec.CreatedAt) < time.Hour ||
+	if rec.Resource != c.Resource || !rec.CreatedAt.Equal(first.CreatedAt) ||
+		rec.CompletedAt.Sub(rec.CreatedAt) < time.Hour ||
 		!rec.ExpiresAt.Equal(rec.CompletedAt.Add(keep)) || rec.Outcome == nil || rec.Intent != c.Intent {
 		t.Errorf("after the finish: %+v", rec)
 	}
