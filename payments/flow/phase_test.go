@@ -3,6 +3,7 @@ package flow_test
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/onlyonce-go/onlyonce"
@@ -124,11 +125,13 @@ func TestOthersCommitWhileTheProviderHangs(t *testing.T) {
 func testOthersCommitWhileTheProviderHangs(t *testing.T, b *bed) {
 	w := b.world(t, setup{})
 	other := w.again(setup{})
-	called, release := make(chan struct{}), make(chan struct{})
+	called, held := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(held) })
+	defer release()
 	w.fake.before = func(_ string, d payments.Dispatch) {
 		if d.Key == "slow" {
 			close(called)
-			<-release
+			<-held
 		}
 	}
 	done := make(chan string, 1)
@@ -143,7 +146,7 @@ func testOthersCommitWhileTheProviderHangs(t *testing.T, b *bed) {
 	if !errors.As(err, &key) || !errors.Is(err, onlyonce.ErrInFlight) || key.Record.Resource == "" {
 		t.Errorf("the slow key meanwhile: %s, want in flight with its resource", show(a, err))
 	}
-	close(release)
+	release()
 	if got := <-done; got == "" || len(w.fake.made("")) != 2 {
 		t.Errorf("the slow payment: %s, %d charges", got, len(w.fake.made("")))
 	}
