@@ -185,17 +185,6 @@ func pausedBeforeCommit(h *house, r request) (server, <-chan reply) {
 	return owner, answer
 }
 
-// pauses are the moments. On a database server an owner that is paused in the
-// middle of phase 2 keeps the key's row until its transaction is ended, so that
-// there nobody can go on without it.
-func pauses(e engines.Engine) []pausedAt {
-	all := []pausedAt{{"before the send", pausedBeforeSend, 0}, {"before the answer", pausedBeforeAnswer, 1}}
-	if e.Name == engines.SQLite {
-		all = append(all, pausedAt{"before phase 2 commits", pausedBeforeCommit, 1})
-	}
-	return all
-}
-
 // Engine rules 4 and 5, case 57: an owner that comes back after its lease sends
 // nothing, writes nothing, and answers from the stored row.
 func TestPausedOwnerIsFenced(t *testing.T) {
@@ -204,7 +193,11 @@ func TestPausedOwnerIsFenced(t *testing.T) {
 }
 
 func testPausedOwnerIsFenced(t *testing.T, e engines.Engine) {
-	for _, p := range pauses(e) {
+	for _, p := range []pausedAt{
+		{"before the send", pausedBeforeSend, 0},
+		{"before the answer", pausedBeforeAnswer, 1},
+		{"before phase 2 commits", pausedBeforeCommit, 1},
+	} {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			h := newHouseOn(t, e)

@@ -120,11 +120,16 @@ func mysqlSession(o Options) []string {
 	return []string{
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 		fmt.Sprintf("SET SESSION innodb_lock_wait_timeout = %d", mysqlLockSeconds(o)),
+		// The server closes a connection that is silent for longer, in a transaction or not: see idleTransaction.
+		fmt.Sprintf("SET SESSION wait_timeout = %d", seconds(idleTransaction(o))),
 	}
 }
 
 // mysqlLockSeconds is BusyWait in the server's unit.
-func mysqlLockSeconds(o Options) int64 { return int64((o.BusyWait + time.Second - 1) / time.Second) }
+func mysqlLockSeconds(o Options) int64 { return seconds(o.BusyWait) }
+
+// seconds rounds up.
+func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
 // mysqlAdopt makes a connection of somebody else's safe for Do. Out of
 // autocommit: after a deadlock the transaction is gone, and what an effect that

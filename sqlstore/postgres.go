@@ -72,7 +72,7 @@ func Postgres() Dialect {
 		rolledBack: func(err error) bool {
 			return errors.Is(err, pgx.ErrTxCommitRollback) || postgresHas("40001", "40P01", "23", "25P02")(err)
 		},
-		begin:    func(o Options) string { return "BEGIN ISOLATION LEVEL READ COMMITTED; " + postgresBoundLocks(o) },
+		begin:    func(o Options) string { return "BEGIN ISOLATION LEVEL READ COMMITTED; " + postgresBounds(o) },
 		commit:   "COMMIT",
 		rollback: "ROLLBACK",
 		snapshot: sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
@@ -105,6 +105,13 @@ func Postgres() Dialect {
 // pooler that gives each transaction another session.
 func postgresBoundLocks(o Options) string {
 	return fmt.Sprintf("SET LOCAL lock_timeout = %d", max(o.BusyWait.Milliseconds(), 1)) // 0 would be without end
+}
+
+// postgresBounds also makes the server end a transaction whose owner was
+// paused, or lost its network, in the middle: see idleTransaction.
+func postgresBounds(o Options) string {
+	return fmt.Sprintf("%s; SET LOCAL idle_in_transaction_session_timeout = %d",
+		postgresBoundLocks(o), idleTransaction(o).Milliseconds())
 }
 
 // postgresRebind turns ? into $1, $2 and so on. No text of ours has a ? in a

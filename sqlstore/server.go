@@ -19,6 +19,15 @@ import (
 // and forget what a pooler or a load balancer has changed.
 const connMaxLife = 10 * time.Minute
 
+// idleTransaction is how long a transaction of our own may be silent before the
+// server ends it: as long as a caller waits, and never so short that a COMMIT
+// which is late on its way is lost. An owner that was suspended, or cut off
+// without a word, would hold its locks for hours.
+func idleTransaction(o Options) time.Duration {
+	const least = 5 * time.Second
+	return max(o.BusyWait+o.CommitWait, least)
+}
+
 // dialTimeout bounds one connection's coming up. Where there is a next host
 // that must be tried within one caller's patience.
 func dialTimeout(several bool) time.Duration {
@@ -56,6 +65,7 @@ func serverHandles(ctx context.Context, d Dialect, c driver.Connector, hosts int
 		db.SetMaxOpenConns(conns)
 		db.SetMaxIdleConns(conns)
 		db.SetConnMaxLifetime(connMaxLife)
+		db.SetConnMaxIdleTime(idleTransaction(o) / 2) // before a server closes it
 		return db
 	}
 	h = handles{writer: pool(o.Writers), readers: pool(o.Readers), present: func() error { return nil }}
