@@ -60,7 +60,8 @@ func MySQL() Dialect {
 	shape := shape{
 		now: mysqlNow, lock: "FOR UPDATE", rebind: func(query string) string { return query },
 		// Not a plain INSERT: its duplicate takes a shared lock, and two of those
-		// that then want to write deadlock. The column must not be one of the key.
+		// that then want to write deadlock. Waiters of an original that rolls back
+		// deadlock in either way, and run again. The column must not be one of the key.
 		unlessTaken:  "ON DUPLICATE KEY UPDATE version = version",
 		unlessLeased: "ON DUPLICATE KEY UPDATE owner = owner",
 		tables:       "information_schema.tables", here: "table_schema = DATABASE() AND table_name",
