@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/onlyonce-go/onlyonce"
+	"github.com/onlyonce-go/onlyonce/internal/engines"
 	"github.com/onlyonce-go/onlyonce/sqlstore"
 )
 
@@ -47,6 +48,24 @@ func TestSource(t *testing.T) {
 	if err != nil || files < 10 {
 		t.Fatalf("%d files were read: %v", files, err)
 	}
+}
+
+// TestNowIsUTC reads the clock on sessions in odd time zones.
+func TestNowIsUTC(t *testing.T) {
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		for _, v := range variants(e) {
+			db := reach(t, with(t, e.Database(t), v.parameters), sqlstore.Options{})
+			var now time.Time
+			err := db.View(t.Context(), func(ctx context.Context, tx onlyonce.Tx) (err error) {
+				now, err = db.Store().Now(ctx, tx)
+				return err
+			})
+			// No zone is that near to UTC, and no test takes that long.
+			if off := time.Until(now); err != nil || off.Abs() > 10*time.Minute {
+				t.Errorf("%s: the clock is %v off: %v", v.name, off, err)
+			}
+		}
+	})
 }
 
 // TestList pages through an account's keys, newest first, with two that were

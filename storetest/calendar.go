@@ -25,9 +25,6 @@ func testCalendar(t *testing.T, s Subject) {
 		t.Fatal(err)
 	}
 	now := load(t, s, intent("now", "").Key).Now
-	if off := time.Until(now); off.Abs() > 10*time.Minute { // no zone is that near to UTC, and few clocks are that wrong
-		t.Errorf("the database's clock is %v off: it is not in UTC", off)
-	}
 	for i, text := range []string{
 		"2027-03-28T00:59:50Z", // Europe: 01:59:50 to 03:00
 		"2027-10-31T00:59:50Z", // Europe: 02:59:50, twice
