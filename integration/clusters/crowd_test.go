@@ -222,7 +222,8 @@ func (c *crowd) audit(node int) {
 		}
 	}
 	if len(effects) != len(outcomes) || len(effects) != len(c.told) {
-		c.t.Errorf("%d intents have an effect, %d an outcome, of %d clients know it", len(effects), len(outcomes), len(c.told))
+		c.t.Errorf("%d intents have an effect, %d an outcome, and clients know of %d", len(effects), len(outcomes),
+			len(c.told))
 	}
 	c.each(node, `SELECT 'all', CAST(SUM(balance) AS CHAR(20)) FROM clusters_wallets`, func(_, sum string) {
 		if want := strconv.Itoa(wallets*opening - len(effects)); strings.TrimSpace(sum) != want {
