@@ -11,7 +11,7 @@ RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),yes)
 # first has run it all.
 RACE_PACKAGES = . ./cmd/... ./httponce/... ./payments/flow/... ./payments/provider/... ./pgxstore/... ./scenario/... ./server/... \
 	./sqlstore/...
-RACE_SKIP = ^TestCrashAtEveryStatement$$|/^(postgres-18|pgbouncer|mysql)$$
+RACE_SKIP = ^TestCrashAtEveryStatement$$|/^(postgres-18|pgbouncer|mysql)$$|^TestConformance$$/^sqlite$$/./^DoKeepsDifferentKeysApart$$
 
 # For the programs that are built on the way.
 BIN ?= $(CURDIR)/bin
