@@ -23,6 +23,8 @@ const (
 	wallets    = 4 // few, so that every effect meets others at its row
 	opening    = 1_000_000
 	account    = "17"
+	commitWait = 3 * time.Second
+	busyWait   = 2 * time.Second
 )
 
 // crowd is clients of local effects, on the pools of several nodes at once.
@@ -57,7 +59,7 @@ func newCrowd(t *testing.T, urls ...string) *crowd {
 	}
 	c := &crowd{t: t, judge: db.Dialect(), rebind: db.Dialect().Rebind, told: map[string]string{}}
 	c.cutOff = make([]atomic.Int64, len(urls))
-	store := sqlstore.New(db.Dialect(), sqlstore.Options{CommitWait: 3 * time.Second, BusyWait: 2 * time.Second})
+	store := sqlstore.New(db.Dialect(), sqlstore.Options{CommitWait: commitWait, BusyWait: busyWait})
 	if c.once, err = onlyonce.New(onlyonce.Options{Store: store}); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +111,7 @@ func (c *crowd) press(strike func()) {
 
 // intend has one intent done by several clients at once.
 func (c *crowd) intend(n int) {
-	name := fmt.Sprintf("intent-%d", n)
+	name := intentName(n)
 	var clients sync.WaitGroup
 	for i := range duplicates {
 		clients.Go(func() { c.persist(name, n, n+i) })
@@ -120,10 +122,7 @@ func (c *crowd) intend(n int) {
 // persist is one client: it begins at one node, and goes on to the next one
 // with the same key as long as it is told to come again.
 func (c *crowd) persist(name string, n, node int) {
-	in := onlyonce.Intent{
-		Key: onlyonce.Key{Account: account, Name: name}, Operation: "clusters.take",
-		Fingerprint: onlyonce.NewFingerprint([]byte(name)),
-	}
+	in := intent(name)
 	doubt := "" // the effect whose commit was not answered
 	for deadline := time.Now().Add(patience); ; node++ {
 		at := node % len(c.pools)
@@ -149,6 +148,15 @@ func (c *crowd) persist(name string, n, node int) {
 			return
 		}
 		time.Sleep(retry)
+	}
+}
+
+func intentName(n int) string { return fmt.Sprintf("intent-%d", n) }
+
+func intent(name string) onlyonce.Intent {
+	return onlyonce.Intent{
+		Key: onlyonce.Key{Account: account, Name: name}, Operation: "clusters.take",
+		Fingerprint: onlyonce.NewFingerprint([]byte(name)),
 	}
 }
 
@@ -192,8 +200,21 @@ func (c *crowd) check(at int, begun time.Time, name, body string, replayed bool)
 // resumed waits until clients succeed again, and returns how long that took.
 func (c *crowd) resumed() time.Duration {
 	c.t.Helper()
+	return c.answered(workers*duplicates + 1) // the first ones may have been on their way before
+}
+
+// pace is how many effects a second are done and acknowledged.
+func (c *crowd) pace() int {
+	c.t.Helper()
+	const measured = 150 // effects
+	return int(measured / c.answered(measured*duplicates).Seconds())
+}
+
+// answered waits for the next n answers, and returns how long they took.
+func (c *crowd) answered(n int64) time.Duration {
+	c.t.Helper()
 	begun, had := time.Now(), c.successes.Load()
-	eventually(c.t, "clients succeed again", func() bool { return c.successes.Load() > had+workers*duplicates })
+	eventually(c.t, fmt.Sprintf("%d more answers", n), func() bool { return c.successes.Load() >= had+n })
 	return time.Since(begun)
 }
 

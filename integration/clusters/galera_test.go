@@ -17,12 +17,15 @@ func TestGaleraLosesNodes(t *testing.T) {
 	g := cluster.NewGalera(t)
 	c := newCrowd(t, onGalera(t, g)...)
 	var pauses, returns []time.Duration
+	var fast, degraded, after int
 	c.press(func() {
 		c.resumed()
+		fast = c.pace()
 		for round := range kills {
 			victim := round % len(g.Nodes)
 			g.KillNode(victim)
 			pauses = append(pauses, c.resumed())
+			degraded = c.pace()
 			begun := time.Now()
 			g.Rejoin(victim)
 			g.WaitSynced()
@@ -36,12 +39,14 @@ func TestGaleraLosesNodes(t *testing.T) {
 		c.cutOff[outcast].Store(0)
 		g.Isolate(outcast, false)
 		c.resumed()
+		after = c.pace()
 	})
 	g.WaitSynced()
 	for node := range g.Nodes {
 		c.audit(node)
 	}
-	t.Logf("%d kills; clients waited %v; rejoined after %v", kills, spread(pauses), spread(returns))
+	t.Logf("%d kills; clients waited %v; rejoined after %v; effects a second: %d before, %d on two nodes, %d after",
+		kills, spread(pauses), spread(returns), fast, degraded, after)
 }
 
 // onGalera makes a database and returns its URL on each node.

@@ -18,8 +18,10 @@ func TestPostgresIsPromoted(t *testing.T) {
 	p := cluster.NewPostgresPair(t)
 	c := newCrowd(t, onPair(t, p))
 	var pauses []time.Duration
+	var fast, after int
 	c.press(func() {
 		c.resumed()
+		fast = c.pace()
 		for range promotions {
 			begun := time.Now()
 			p.KillPrimary()
@@ -29,9 +31,11 @@ func TestPostgresIsPromoted(t *testing.T) {
 			p.Rebuild()
 			c.resumed()
 		}
+		after = c.pace()
 	})
 	c.audit(0)
-	t.Logf("%d promotions; from the kill to the next outcomes %v", promotions, spread(pauses))
+	t.Logf("%d promotions; from the kill to the next outcomes %v; effects a second: %d before, %d after", promotions,
+		spread(pauses), fast, after)
 }
 
 // onPair makes a database and returns the URL that leads to whichever member
