@@ -37,6 +37,8 @@ func TestParseErrorsNameThePlaceAndTheCure(t *testing.T) {
 		{begin + "A: CREATE TABLE t (a INT)", `2: the table t could be somebody else's: call it scn_t`},
 		{"setup:\n  CREATE TABLE t (a INT)", `1: nothing happens in it`},
 		{"setup: SELECT 1\n" + begin, `1: the statements of setup: stand below it, indented`},
+		{"setup\n  SELECT 1\n" + begin, `1: the colon is missing: write "setup:"`},
+		{"engines\n" + begin, `1: the colon is missing: write "engines:"`},
 		{"let x SELECT\n" + begin, `1: write "let name = SQL"`},
 		{"let x on dbase = SELECT\n" + begin, `1: there is no engine "dbase"`},
 		{"engines: all\n  sqlite\n" + begin,

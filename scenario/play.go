@@ -104,6 +104,9 @@ func (s *Script) Play(ctx context.Context, o Options) (err error) {
 	if err := p.fits(); err != nil {
 		return err
 	}
+	if err := p.nodes[0].clear(ctx); err != nil { // a play that is refused has not begun
+		return err
+	}
 	o.Watch(Event{Kind: KindScenario, Text: s.Name, Engine: p.engine().title})
 	for _, sec := range s.sections {
 		if p.engine().plays(sec.engines) {

@@ -24,8 +24,8 @@ const (
 // make. Nothing was changed. The message names them; play on an empty database.
 var ErrNotOurs = errors.New("the database holds tables that no scenario made")
 
-// prepare makes an empty place for a script's tables.
-func (n *node) prepare(ctx context.Context, tables []string) error {
+// clear makes an empty place for a script's tables, and refuses where it can't.
+func (n *node) clear(ctx context.Context) error {
 	if err := n.clean(ctx); err != nil {
 		return err
 	}
@@ -41,7 +41,15 @@ func (n *node) prepare(ctx context.Context, tables []string) error {
 		return fmt.Errorf("%w: %s: name an empty database with --db, or remove them if nobody needs them",
 			ErrNotOurs, strings.Join(foreign, ", "))
 	}
-	err = n.exec(ctx, "CREATE TABLE "+madeTable+" (place BIGINT PRIMARY KEY, name VARCHAR(64) NOT NULL)")
+	return nil
+}
+
+// prepare begins to write down which tables of a script are ours.
+func (n *node) prepare(ctx context.Context, tables []string) error {
+	if err := n.clear(ctx); err != nil {
+		return err
+	}
+	err := n.exec(ctx, "CREATE TABLE "+madeTable+" (place BIGINT PRIMARY KEY, name VARCHAR(64) NOT NULL)")
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,8 @@ func TestForeignTablesAreNotTouched(t *testing.T) {
 			url := e.Database(t)
 			run(t, e, url, "CREATE TABLE scn_wallets (mine BIGINT)")
 			run(t, e, url, "CREATE TABLE customers (mine BIGINT)")
-			err := s.Play(t.Context(), scenario.Options{URLs: []string{url}})
+			begun := func(e scenario.Event) { t.Errorf("it began: %+v", e) }
+			err := s.Play(t.Context(), scenario.Options{URLs: []string{url}, Watch: begun})
 			if !errors.Is(err, scenario.ErrNotOurs) || !strings.Contains(err.Error(), "scn_wallets: name an empty database") {
 				t.Error(err)
 			}

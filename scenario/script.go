@@ -124,7 +124,7 @@ func (s *Script) wrong(number int, format string, args ...any) error {
 
 // add takes in one block.
 func (s *Script) add(b block) error {
-	head, value, _ := strings.Cut(b.head, ":")
+	head, value, colon := strings.Cut(b.head, ":")
 	value = strings.TrimSpace(value)
 	inSection := len(s.sections) > 0
 	switch {
@@ -140,6 +140,8 @@ func (s *Script) add(b block) error {
 			text := strings.TrimSpace(strings.TrimPrefix(b.head, "#"))
 			last.lines = append(last.lines, line{number: b.number, comment: text})
 		}
+	case !colon && slices.Contains([]string{"engines", "sessions", "setup"}, head):
+		return s.wrong(b.number, `the colon is missing: write "%s:"`, head)
 	case head == "engines":
 		return s.addEngines(b, value)
 	case strings.HasPrefix(b.head, "let ") || head == "sessions" || head == "setup":
