@@ -30,9 +30,10 @@ type scenarioRunCmd struct {
 
 // scenarioDBHelp is the help of --db, which means something else than in other
 // commands.
-const scenarioDBHelp = "Database to play on, best an empty one: sqlite:PATH, postgres://HOST/NAME or " +
-	"mysql://HOST/NAME. Its scn_ tables and its keys are made and removed. May be repeated for the other nodes " +
-	"of a cluster. Default: an SQLite file in a temporary folder."
+const scenarioDBHelp = "Database to play on, an empty one: sqlite:PATH, postgres://USER@HOST/NAME or " +
+	"mysql://USER@HOST/NAME. The play makes tables there (scn_… and, to show the library, its own) and removes " +
+	"them. If there are such tables that no play made it refuses to begin. May be repeated for the other nodes of a " +
+	"cluster. Default: an SQLite file in a temporary folder."
 
 func (scenarioRunCmd) example() string {
 	return "onlyonce scenario run charge-and-retry\n" +
@@ -45,6 +46,11 @@ func (c scenarioRunCmd) Run(p *program) (err error) {
 	script, err := readScenario(c.File)
 	if err != nil {
 		return err
+	}
+	for _, url := range c.DB {
+		if err := (storeFlags{DB: url}).check(); err != nil {
+			return err
+		}
 	}
 	if len(c.DB) == 0 {
 		dir, err := os.MkdirTemp("", "onlyonce-scenario-")

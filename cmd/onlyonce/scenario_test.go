@@ -86,7 +86,7 @@ func TestScenariosThatAreRefused(t *testing.T) {
 		{empty, empty + ":1: nothing happens in it"},
 		{"postgres-aborted", "postgres-aborted is for postgres, and this is SQLite"},
 		{"galera-late-loser", "its sessions are on 2 nodes of a cluster: name each with a --db of its own"},
-		{"charge-and-retry --db oracle:x", "its URL must be sqlite:PATH, postgres://HOST/NAME or mysql://HOST/NAME"},
+		{"charge-and-retry --db oracle:x", "--db must be sqlite:PATH, postgres://USER:PASSWORD@HOST:PORT/NAME or mysql://"},
 	} {
 		r := command(t, append([]string{"scenario", "run"}, strings.Fields(c.args)...)...)
 		if r.code == exitOK {
@@ -108,6 +108,9 @@ func TestScenarioKeepsAndRefuses(t *testing.T) {
 	command(t, "migrate", "--db", db).must(t, exitOK) // now it is a server's
 	r = command(t, "scenario", "run", "charge-and-retry", "--db", db).must(t, exitUsage)
 	says(t, r.stderr, "tables that no scenario made: idempotency_keys: name an empty database with --db")
+	if r.stdout != "" {
+		t.Errorf("it began all the same:\n%s", r.stdout)
+	}
 }
 
 func TestScenarioList(t *testing.T) {

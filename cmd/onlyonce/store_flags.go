@@ -28,13 +28,15 @@ func (f storeFlags) path() string {
 
 // server returns the URL of a database server. It is nil for anything else,
 // and for what can't be read without fear that a piece of the password is
-// taken for something else.
+// taken for something else: a URL has one @ at most, right before the hosts, and
+// no fragment. Otherwise a password's own /, ?, # or @ has ended it too early.
 func (f storeFlags) server() *url.URL {
 	if f.path() != "" {
 		return nil
 	}
 	u, err := url.Parse(f.DB)
-	if err != nil || u.User == nil && strings.Contains(f.DB, "@") {
+	at := strings.Count(f.DB, "@")
+	if err != nil || at > 1 || u.User == nil && at > 0 || strings.Contains(f.DB, "#") {
 		return nil
 	}
 	return u
@@ -59,7 +61,11 @@ func (f storeFlags) dbFlag() string {
 	if f.DB == "sqlite:onlyonce.db" {
 		return ""
 	}
-	if u := f.server(); u != nil {
+	if f.path() == "" {
+		u := f.server()
+		if u == nil {
+			return ` --db "$ONLYONCE_DB"`
+		}
 		if _, secret := u.User.Password(); secret || u.RawQuery != "" {
 			return ` --db "$ONLYONCE_DB"`
 		}
@@ -81,7 +87,7 @@ func (f storeFlags) check() error {
 	switch {
 	case u == nil:
 		return refuse("--db %s can't be read: write %s://USER:PASSWORD@HOST:PORT/NAME, with special characters of "+
-			"user and password as %%XX, for example %%40 for @", f.shown(), scheme)
+			"user and password as %%XX, for example %%40 for @, %%2F for / and %%23 for #", f.shown(), scheme)
 	case u.Host == "" && u.RawQuery == "" || strings.Trim(u.Path, "/") == "":
 		return refuse("--db %s lacks the host or the database's name: write %s://USER:PASSWORD@HOST:PORT/NAME",
 			f.shown(), scheme)

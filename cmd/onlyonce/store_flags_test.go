@@ -26,12 +26,17 @@ func TestNoPasswordIsShown(t *testing.T) {
 	for _, db := range []string{
 		"postgres://me:hunter2%zz@db/x", "postgres://me:hunter2/7@db/x", "postgres://me:12/hunter2@db/x",
 		"mysql://me:12?hunter2@db/x", "mysql://me:12#hunter2@db/x", "mysql://me:hunter2",
+		"postgres://me:a@hunter2/7@db/x", "mysql://me:a@hunter2/7@db/x", "postgres://me:a@hunter2#7@db/x",
+		"mysql://me:a@hunter2?7@db/x", "postgres://me:a@hunter2@db/x", "mysql://me:hunter2@@db/x",
+		"postgres://me@db/x?password=a@hunter2", "postgres://db/x?password=a#hunter2",
 		"postgres://me:hunter2@db", "postgres://me:hunter2@/x", "mongodb://me:hunter2@db/x", "me:hunter2@tcp(db)/x",
 	} {
-		r := command(t, "serve", "--db", db).must(t, exitUsage)
-		says(t, r.stderr, "--db ", "://USER:PASSWORD@HOST:PORT/NAME")
-		if strings.Contains(r.stderr+r.stdout, secret) {
-			t.Errorf("%s: the password is shown: %s", db, r.stderr)
+		for _, args := range [][]string{{"serve"}, {"migrate"}, {"scenario", "run", "charge-and-retry"}} {
+			r := command(t, append(args, "--db", db)...).must(t, exitUsage)
+			says(t, r.stderr, "--db ", "://USER:PASSWORD@HOST:PORT/NAME")
+			if strings.Contains(r.stderr+r.stdout, secret) {
+				t.Errorf("%s: the password is shown: %s", db, r.stderr)
+			}
 		}
 	}
 	for _, db := range []string{
