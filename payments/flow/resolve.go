@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,6 +24,8 @@ const (
 	minWait         = 50 * time.Millisecond
 	idleWait        = 500 * time.Millisecond
 	clockSlack      = 5 * time.Minute // by which the clocks of servers may differ
+	foreignLook     = time.Minute     // what a server with another provider is just doing is over by then
+	foreignSaid     = time.Hour       // between two warnings of the same
 )
 
 // Resolver finishes unknowns without the client: at each dispatch's next check
@@ -41,7 +45,11 @@ func (r *Resolver) Run(ctx context.Context) error {
 	if log == nil {
 		log = slog.Default()
 	}
+	var lookAround time.Time
 	for {
+		if now := r.Flow.o.Now(); !now.Before(lookAround) {
+			lookAround = now.Add(r.foreign(ctx, log))
+		}
 		looked, err := r.Sweep(ctx)
 		if err != nil && ctx.Err() == nil {
 			log.ErrorContext(ctx, "could not resolve unknowns", "err", err)
@@ -53,6 +61,28 @@ func (r *Resolver) Run(ctx context.Context) error {
 		case <-time.After(r.wait(ctx, looked > 0 && err == nil)):
 		}
 	}
+}
+
+// foreign warns of unfinished work at another provider than this server's, for
+// example when two servers play with a sandbox each: only a server that reaches
+// it can finish it. It returns when to look again.
+func (r *Resolver) foreign(ctx context.Context, log *slog.Logger) time.Duration {
+	counts, err := r.Flow.o.DB.Unfinished(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			log.ErrorContext(ctx, "could not look for other providers' work", "err", err)
+		}
+		return foreignLook
+	}
+	again := foreignLook
+	for _, instance := range slices.Sorted(maps.Keys(counts)) {
+		if own := r.Flow.o.Provider.Instance(); instance != own {
+			log.WarnContext(ctx, "payments or refunds are unfinished at a provider that this server does not reach: "+
+				"keep a server running that does", "provider", instance, "unfinished", counts[instance], "reaches", own)
+			again = foreignSaid
+		}
+	}
+	return again
 }
 
 // wait is the time until the next planned check, at most a sweep. A pass that
