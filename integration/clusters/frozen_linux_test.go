@@ -2,13 +2,10 @@ package clusters_test
 
 import (
 	"errors"
-	"fmt"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/onlyonce-go/onlyonce"
-	"github.com/onlyonce-go/onlyonce/internal/engines"
 	"github.com/onlyonce-go/onlyonce/internal/engines/cluster"
 )
 
@@ -24,7 +21,7 @@ func TestPostgresStandbyIsFrozen(t *testing.T) {
 	for n := range before {
 		c.intend(n)
 	}
-	end := freeze(t, p)
+	p.FreezeStandby()
 	unknown := make(chan time.Duration, hung)
 	for n := range hung {
 		go func() { unknown <- c.unanswered(before + n) }()
@@ -42,7 +39,6 @@ func TestPostgresStandbyIsFrozen(t *testing.T) {
 		t.Errorf("the cancelled COMMIT took %v", took)
 	}
 	p.KillPrimary()
-	end()
 	p.Promote()
 	c.pools[0].SetMaxIdleConns(0) // those lead to the killed primary
 	if n := c.count(`SELECT count(*) FROM clusters_effects`); n != before {
@@ -77,42 +73,4 @@ func (c *crowd) count(query string) (n int) {
 		c.t.Fatalf("%s: %v", query, err)
 	}
 	return n
-}
-
-// freeze stops the standby's process that receives what the primary sends. end
-// makes it end at its next step, so that it reads nothing more.
-func freeze(t *testing.T, p *cluster.PostgresPair) (end func()) {
-	t.Helper()
-	db, err := engines.Open(p.URLs[1-p.Primary()])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	var pid int
-	if err := db.QueryRowContext(t.Context(), `SELECT pid FROM pg_stat_wal_receiver`).Scan(&pid); err != nil {
-		t.Fatal(err)
-	}
-	signals := func(all ...syscall.Signal) error {
-		for _, sig := range all {
-			if err := syscall.Kill(pid, sig); err != nil {
-				return fmt.Errorf("send %v to the standby's receiver: %w", sig, err)
-			}
-		}
-		return nil
-	}
-	if err := signals(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	ended := false
-	end = func() {
-		if ended {
-			return
-		}
-		ended = true
-		if err := signals(syscall.SIGTERM, syscall.SIGCONT); err != nil {
-			t.Error(err)
-		}
-	}
-	t.Cleanup(end) // a stopped process would hold up the standby's own end
-	return end
 }

@@ -31,7 +31,8 @@ type PostgresPair struct {
 	ports    [2]int
 	servers  [2]*daemon.Server // nil where none runs
 	primary  int
-	made     int // data directories so far
+	made     int          // data directories so far
+	thaw     func() error // ends what FreezeStandby has stopped; nil if nothing is
 }
 
 // NewPostgresPair brings up a pair that goes with the test.
@@ -125,6 +126,9 @@ func (p *PostgresPair) Promote() {
 	if p.servers[p.primary] != nil {
 		p.t.Fatal("the primary is alive: KillPrimary comes first, or both would take writes")
 	}
+	if err := p.melt(); err != nil {
+		p.t.Fatal(err)
+	}
 	standby := 1 - p.primary
 	execute(p.t, p.URLs[standby], "SELECT pg_promote()")
 	until(p.t, "the promoted server takes writes", p.URLs[standby], func(ctx context.Context, db *sql.DB) (bool, error) {
@@ -167,7 +171,21 @@ func (p *PostgresPair) Rebuild() {
 	})
 }
 
+// melt ends what FreezeStandby has stopped, which the end of its server would
+// wait for.
+func (p *PostgresPair) melt() error {
+	thaw := p.thaw
+	p.thaw = nil
+	if thaw == nil {
+		return nil
+	}
+	return thaw()
+}
+
 func (p *PostgresPair) discard() {
+	if err := p.melt(); err != nil {
+		p.t.Error(err)
+	}
 	for _, server := range p.servers {
 		if server == nil {
 			continue
