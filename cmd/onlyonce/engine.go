@@ -131,14 +131,16 @@ func (f engineFlags) openSchema(ctx context.Context, commitWait time.Duration, m
 		return nil, err
 	}
 	if !migrate {
-		err = store.CheckSchema(ctx, schema()...)
+		if err = store.CheckSchema(ctx, schema()...); err != nil {
+			err = fmt.Errorf("--db %s: %w", f.shown(), err)
+		}
 	} else if n, errM := store.Migrate(ctx, schema()...); errM != nil {
-		err = errM
+		err = f.migrateFailed(errM)
 	} else if n > 0 {
 		log.InfoContext(ctx, "schema brought up to date", "db", f.shown(), "migrations", n)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("--db %s: %w", f.shown(), err), store.Close())
+		return nil, errors.Join(err, store.Close())
 	}
 	return store, nil
 }

@@ -102,6 +102,35 @@ func TestServersThatRefuse(t *testing.T) {
 	}
 }
 
+// Where a table of somebody else's has one of our names there is one line, with
+// what to do.
+func TestForeignTables(t *testing.T) {
+	for _, e := range engines.Named(t, engines.SQLite, engines.Postgres15, engines.Postgres18) {
+		t.Run(e.Name, func(t *testing.T) {
+			t.Parallel()
+			db := e.Database(t)
+			if _, err := e.SQL(t, db).Exec("CREATE TABLE payments (mine BIGINT)"); err != nil {
+				t.Fatal(err)
+			}
+			for _, args := range [][]string{{"migrate"}, {"serve", "--sandbox-db", newFile(t)}} {
+				r := command(t, append(args, "--db", db)...).must(t, exitFailed)
+				says(t, r.stderr, "--db "+storeFlags{DB: db}.shown(), "the tables can't be made", "account_id",
+					"a database of its own")
+				if strings.Count(r.stderr, "\n") != 1 {
+					t.Errorf("not one line: %s", r.stderr)
+				}
+			}
+			if e.Dialect != "postgres" {
+				return
+			}
+			if _, err := e.SQL(t, db).Exec("CREATE SCHEMA once"); err != nil {
+				t.Fatal(err)
+			}
+			says(t, command(t, "migrate", "--db", db+"?search_path=once").must(t, exitOK).stdout, "up to date")
+		})
+	}
+}
+
 // Several hosts are an order of failover, and whatever is behind COMMIT on the
 // first must be there on the next.
 func TestHostsThatDoNotReplicateAreRefused(t *testing.T) {

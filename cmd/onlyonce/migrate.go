@@ -32,7 +32,7 @@ func (c migrateCmd) Run(p *program) error {
 	defer store.Close()
 	n, err := store.Migrate(p.ctx, schema()...)
 	if err != nil {
-		return fmt.Errorf("--db %s: %w", c.shown(), err)
+		return c.migrateFailed(err)
 	}
 	if c.JSON {
 		return writeJSON(p.stdout, map[string]any{"database": c.shown(), "applied": n})

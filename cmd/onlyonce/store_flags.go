@@ -124,6 +124,18 @@ func (f storeFlags) failed(err error) error {
 	}
 }
 
+// migrateFailed says why the tables could not be made, and what it takes.
+func (f storeFlags) migrateFailed(err error) error {
+	for _, known := range []error{sqlstore.ErrUnavailable, sqlstore.ErrUnsafeSettings, sqlstore.ErrSchemaOld,
+		sqlstore.ErrSchemaNew} {
+		if errors.Is(err, known) {
+			return fmt.Errorf("--db %s: %w", f.shown(), err)
+		}
+	}
+	return fmt.Errorf("--db %s: the tables can't be made: %s; onlyonce needs a database of its own, or on PostgreSQL a "+
+		"schema, where its user may create tables and no other has these names", f.shown(), f.withoutSecrets(serversWords(err)))
+}
+
 // serversWords is an error in one line: what the server itself said if it said
 // something, else what was met on the way to each of its addresses.
 func serversWords(err error) string {
