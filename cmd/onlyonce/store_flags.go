@@ -133,7 +133,8 @@ func (f storeFlags) migrateFailed(err error) error {
 		}
 	}
 	return fmt.Errorf("--db %s: the tables can't be made: %s; onlyonce needs a database of its own, or on PostgreSQL a "+
-		"schema, where its user may create tables and no other has these names", f.shown(), f.withoutSecrets(serversWords(err)))
+		"schema, where its user may create tables and no other has these names",
+		f.shown(), f.withoutSecrets(serversWords(err)))
 }
 
 // serversWords is an error in one line: what the server itself said if it said
