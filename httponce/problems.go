@@ -202,8 +202,8 @@ func OverRefund(paymentID string, refundable int64) *Problem {
 	left := fmt.Sprintf("At most %d (minor units) of this payment can still be refunded; nothing was refunded now. "+
 		"A smaller refund is a new intent and needs a new key.", refundable)
 	if refundable == 0 {
-		left = "Nothing of this payment is left to be refunded; nothing was refunded now. This intent is over, and " +
-			"a new key would not change that."
+		left = "Nothing of this payment is left to be refunded; nothing was refunded now. This intent is over; a new " +
+			"one needs a new key, and something that is left."
 	}
 	return &Problem{
 		Type: "over-refund", Title: "More than can be refunded", Status: http.StatusUnprocessableEntity,
