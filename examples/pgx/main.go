@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -27,9 +28,12 @@ type wallets struct {
 
 // open is what a service does once, at start.
 func open(ctx context.Context, url string) (story.Wallets, error) {
+	if scheme, _, _ := strings.Cut(url, ":"); scheme != "postgres" && scheme != "postgresql" {
+		return nil, errors.New("pgx needs PostgreSQL: name an empty database with --db postgres://HOST/NAME")
+	}
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, fmt.Errorf("pgx needs PostgreSQL, --db postgres://HOST/NAME: %w", err)
+		return nil, fmt.Errorf("read the database's URL: %w", err)
 	}
 	pgxstore.WatchCommits(cfg.ConnConfig)
 	keys, err := sqlstore.Open(ctx, url, sqlstore.Options{})
