@@ -138,6 +138,10 @@ func (h *house) checkRivals(pick func() server, round int) {
 	if len(back) == 0 || len(back) > 2 {
 		h.t.Errorf("round %d: %d refunds of 500 of the payment %s of 1000 succeeded: %v", round, len(back), paid[0], back)
 	}
+	// The provider refuses too much as well: what we asked it for must not have been too much.
+	if n := h.db.one(`SELECT count(*) FROM refunds WHERE payment_id = ?`, paid[0]); n != fmt.Sprint(len(back)) {
+		h.t.Errorf("round %d: %s refunds of the payment %s were sent, and %d succeeded", round, n, paid[0], len(back))
+	}
 	if n := len(h.ledger()) - before; n != 1+len(back) {
 		h.t.Errorf("round %d: the provider's ledger has %d more entries, want %d", round, n, 1+len(back))
 	}
