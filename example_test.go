@@ -8,25 +8,29 @@ import (
 	"os"
 	"path/filepath"
 
-	_ "modernc.org/sqlite"
-
 	"github.com/onlyonce-go/onlyonce"
 	"github.com/onlyonce-go/onlyonce/sqlstore"
 )
 
 // The two functions whose bodies stand in README.md; internal/tidy compares.
 
-// openOnce makes the tables of the keys in the service's own database.
-func openOnce(ctx context.Context, path string) (*onlyonce.Engine, error) {
-	keys, err := sqlstore.Open(ctx, "sqlite:"+path, sqlstore.Options{})
+// openOnce makes the tables of the keys in the service's own database, and opens
+// the service's pool on it.
+func openOnce(ctx context.Context, url string) (*onlyonce.Engine, *sql.DB, error) {
+	keys, err := sqlstore.Open(ctx, url, sqlstore.Options{})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer keys.Close()
 	if _, err := keys.Migrate(ctx, sqlstore.EngineMigrations()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return onlyonce.New(onlyonce.Options{Store: sqlstore.New(sqlstore.SQLite(), sqlstore.Options{})})
+	db, dialect, err := sqlstore.OpenSQL(url)
+	if err != nil {
+		return nil, nil, err
+	}
+	once, err := onlyonce.New(onlyonce.Options{Store: sqlstore.New(dialect, sqlstore.Options{})})
+	return once, db, err
 }
 
 // placeOrder is the effect that must happen once.
@@ -47,11 +51,8 @@ func Example() {
 	dir, err := os.MkdirTemp("", "onlyonce-example")
 	exampleMust(err)
 	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "shop.db")
 
-	once, err := openOnce(ctx, path)
-	exampleMust(err)
-	db, err := sql.Open("sqlite", path+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
+	once, db, err := openOnce(ctx, "sqlite:"+filepath.Join(dir, "shop.db"))
 	exampleMust(err)
 	defer db.Close()
 	_, err = db.ExecContext(ctx, "CREATE TABLE orders (item TEXT NOT NULL)")
