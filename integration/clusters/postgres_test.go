@@ -17,7 +17,7 @@ func TestPostgresIsPromoted(t *testing.T) {
 	promotions := rounds(t, "PROMOTIONS", 10)
 	p := cluster.NewPostgresPair(t)
 	c := newCrowd(t, onPair(t, p))
-	var pauses []time.Duration
+	var promotes, pauses []time.Duration
 	var fast, after int
 	c.press(func() {
 		c.resumed()
@@ -26,6 +26,7 @@ func TestPostgresIsPromoted(t *testing.T) {
 			begun := time.Now()
 			p.KillPrimary()
 			p.Promote()
+			promotes = append(promotes, time.Since(begun))
 			c.resumed()
 			pauses = append(pauses, time.Since(begun))
 			p.Rebuild()
@@ -34,8 +35,8 @@ func TestPostgresIsPromoted(t *testing.T) {
 		after = c.pace()
 	})
 	c.audit(0)
-	t.Logf("%d promotions; from the kill to the next outcomes %v; effects a second: %d before, %d after", promotions,
-		spread(pauses), fast, after)
+	t.Logf("%d promotions; from the kill to the end of the promotion %v, to the next outcomes %v; effects a second: "+
+		"%d before, %d after", promotions, spread(promotes), spread(pauses), fast, after)
 }
 
 // onPair makes a database and returns the URL that leads to whichever member
