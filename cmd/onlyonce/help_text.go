@@ -4,7 +4,8 @@ package main
 // environment variables are added from the flags themselves.
 var flagHelp = map[string]string{
 	"db": "Database: sqlite:PATH, postgres://USER:PASSWORD@HOST/NAME or mysql://USER:PASSWORD@HOST/NAME. " +
-		"HOST,HOST is an order of failover. A password is better kept in the environment variable.",
+		"HOST,HOST is an order of failover. Special characters of a password are written as %XX, and it is better kept " +
+		"in the environment variable.",
 	"db-conns": "Most connections that this process opens to a database server; a fifth of them only read. " +
 		"All servers together must stay below what the database takes.",
 	"unsafe-async-failover": "Allow several hosts in --db that don't replicate before they answer COMMIT: " +
