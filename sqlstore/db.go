@@ -111,7 +111,9 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 
 // OpenSQL opens a plain pool on the database that url names as for Open, for
 // an application's own use and for Do. The drivers' defaults hold, but that an
-// SQLite file is in WAL mode with synchronous=FULL and a busy timeout.
+// SQLite file is in WAL mode with synchronous=FULL and a busy timeout. Several
+// hosts are an order of failover here too, but only Open asks whether they
+// replicate before they answer COMMIT.
 func OpenSQL(url string) (*sql.DB, Dialect, error) {
 	d, err := dialectOf(url)
 	if err != nil {
@@ -187,19 +189,28 @@ func (d *DB) View(ctx context.Context, work func(ctx context.Context, tx onlyonc
 	if err := d.present(); err != nil {
 		return err
 	}
-	wait, cancel := context.WithTimeout(ctx, d.store.o.BusyWait)
+	s := d.store
+	wait, cancel := context.WithTimeout(ctx, s.o.BusyWait)
 	defer cancel()
-	conn, err := d.readers.Conn(wait)
+	conn, err := s.beginOn(wait, d.readers, s.d.snapshot...)
 	if err != nil {
-		return d.store.d.unreached(wait, "get a connection that reads", err)
+		return err
 	}
-	defer conn.Close()
-	ctx, cancel = d.store.bounded(ctx)
+	ctx, cancel = s.bounded(ctx)
 	defer cancel()
-	tx, err := conn.BeginTx(ctx, &d.store.d.snapshot)
-	if err != nil {
-		return d.store.d.unreached(ctx, "begin to read", err)
+	tx := &guarded{wrapped: wrapped{conn}, d: s.d, ctx: ctx}
+	defer s.endView(ctx, conn, tx)
+	return s.d.classed(work(ctx, tx))
+}
+
+// endView gives the connection back, unless something that happened on it says
+// that it should serve nobody else.
+func (s *Store) endView(ctx context.Context, conn *sql.Conn, tx *guarded) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.BusyWait)
+	defer cancel()
+	if _, err := conn.ExecContext(ctx, s.d.rollback); err != nil || tx.unfit {
+		discard(conn)
+		return
 	}
-	defer tx.Rollback()
-	return d.store.d.classed(work(ctx, Wrap(tx)))
+	_ = conn.Close() // back to the pool, which reports nothing worth knowing
 }

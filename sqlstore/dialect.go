@@ -44,13 +44,16 @@ type Dialect struct {
 	oneWriter        bool                   // writers take turns in the whole database, so they queue in process
 	begin            func(o Options) string // a transaction for writing, with bounded waits for locks
 	commit, rollback string
-	snapshot         sql.TxOptions            // of View
-	settings         string                   // a query: the settings that can lose a commit, in words, or an empty text
-	fewer            func(err error) string   // settings for a server that does not know one of them, else ""; nil: none
-	session          func(o Options) []string // what each connection of our own is told first
-	sql              statements
-	schema           schemaStatements
-	goose            goose.Dialect
+	snapshot         []string // begin a transaction that only reads, on one view of the data
+	// standby is a query: whether COMMIT waits for another server, so that what
+	// can be read may not have got there yet. Empty: it never does.
+	standby  string
+	settings string                   // a query: the settings that can lose a commit, in words, or an empty text
+	fewer    func(err error) string   // settings for a server that does not know one of them, else ""; nil: none
+	session  func(o Options) []string // what each connection of our own is told first
+	sql      statements
+	schema   schemaStatements
+	goose    goose.Dialect
 
 	// adopt checks the settings of a connection that is not ours and readies it
 	// for Do, before its transaction begins; restore undoes that before the

@@ -15,17 +15,20 @@ import (
 // database with its tables; Do works with any pool, one connection included.
 //
 // The effect does all that it does through tx, and neither commits nor rolls
-// back. It may run again after a rival won or a deadlock, each time with
-// everything before undone, so it must not touch anything but tx. An error
-// rolls everything back, the key included, and is returned: a retry may run.
-// An effect that wants its failure to be final returns a failed outcome. A
-// panic rolls back and goes on. ctx bounds the wait for the transaction to
-// begin; once the claim is made the transaction goes on without it, and an
-// effect that gives a context that ends to tx risks ErrTransactionLost. What
-// comes after the loss can't commit: on SQLite with the driver
-// modernc.org/sqlite, on PostgreSQL, and on MySQL, where the session is out of
-// autocommit for the while. Options.BusyWait bounds each wait for a lock, the
-// effect's own among them.
+// back, nor runs what commits by itself: on MySQL and MariaDB that is any DDL
+// (CREATE, ALTER, TRUNCATE, LOCK TABLES). Otherwise the key is durable without
+// its outcome, and after its lease the effect runs again.
+//
+// It may run again after a rival won or a deadlock, each time with everything
+// before undone, so it must not touch anything but tx. An error rolls everything
+// back, the key included, and is returned: a retry may run. An effect that wants
+// its failure to be final returns a failed outcome. A panic rolls back and goes
+// on. ctx bounds the wait for the transaction to begin; once the claim is made
+// the transaction goes on without it, and an effect that gives a context that
+// ends to tx risks ErrTransactionLost. What comes after the loss can't commit: on
+// SQLite with the driver modernc.org/sqlite, on PostgreSQL, and on MySQL, where
+// the session is out of autocommit for the while. Options.BusyWait bounds each
+// wait for a lock, the effect's own among them.
 //
 // A duplicate waits for the original: if that commits it gets the outcome, if
 // that rolls back it runs itself. Besides the errors of Engine.Begin
@@ -66,8 +69,7 @@ func (c *client) Begin(ctx context.Context) (Session, error) {
 		discard(conn)
 		return Session{}, err
 	}
-	// A context that ends would end the transaction with it.
-	c.tx, err = conn.BeginTx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: c.s.o.Isolation})
+	c.tx, err = c.beginOn(ctx, conn)
 	if err == nil && c.s.d.boundLocks != nil {
 		if _, err = c.tx.ExecContext(ctx, c.s.d.boundLocks(c.s.o)); err != nil {
 			_ = c.tx.Rollback() // while it is open nobody can close its connection
@@ -94,6 +96,20 @@ func (c *client) Begin(ctx context.Context) (Session, error) {
 			discard(conn)
 		},
 	}, nil
+}
+
+// beginOn begins within ctx a transaction that goes on without it.
+func (c *client) beginOn(ctx context.Context, conn *sql.Conn) (*sql.Tx, error) {
+	// A context that ends would end the transaction with it, so it is the
+	// transaction's only until that has begun.
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel)
+	tx, err := conn.BeginTx(life, &sql.TxOptions{Isolation: c.s.o.Isolation})
+	if !stop() && err == nil {
+		_ = tx.Rollback() // while it is open nobody can close its connection
+		err = context.Cause(ctx)
+	}
+	return tx, err
 }
 
 // adopt checks and readies a connection that is not ours, before its

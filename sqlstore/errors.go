@@ -32,7 +32,8 @@ var (
 
 	// ErrSchemaOld: the tables are older than this program. Run
 	// "onlyonce migrate" (DB.Migrate), then start again.
-	ErrSchemaOld = errors.New("the database's schema is older than this program: run `onlyonce migrate`")
+	ErrSchemaOld = errors.New("the database's schema is older than this program: run `onlyonce migrate`, " +
+		"or DB.Migrate in a service that uses the library")
 
 	// ErrSchemaNew: the tables were made by a newer release that does not say
 	// that this one can use them. Run that release; never force this one.

@@ -82,29 +82,33 @@ func (d *DB) begin(ctx context.Context) (*sql.Conn, error) {
 	if err := s.turns.enter(wait); err != nil {
 		return nil, err
 	}
-	conn, err := d.beginOn(wait)
+	conn, err := s.beginOn(wait, d.writer, s.d.begin(s.o))
 	if err != nil {
 		s.turns.leave()
 	}
 	return conn, err
 }
 
-// beginOn tries another connection when the pool's has died since it was used
-// last, as all of them do when a server is restarted.
-func (d *DB) beginOn(wait context.Context) (*sql.Conn, error) {
+// beginOn begins on a connection of the pool, and tries another one when that
+// has died since it was used last, as all of them do when a server is
+// restarted, or is at a server that can't be written any more.
+func (s *Store) beginOn(wait context.Context, pool *sql.DB, texts ...string) (*sql.Conn, error) {
 	const maxTries = 3
-	s := d.store
 	for n := 1; ; n++ {
-		conn, err := d.writer.Conn(wait)
+		conn, err := pool.Conn(wait)
 		if err != nil {
-			return nil, s.d.unreached(wait, "get a connection that writes", err)
+			return nil, s.d.unreached(wait, "get a connection", err)
 		}
-		_, err = conn.ExecContext(wait, s.d.begin(s.o))
+		for _, text := range texts {
+			if err == nil {
+				_, err = conn.ExecContext(wait, text)
+			}
+		}
 		if err == nil {
 			return conn, nil
 		}
 		discard(conn) // an interrupted BEGIN may have taken effect
-		if n == maxTries || !connectionLost(err) || wait.Err() != nil {
+		if n == maxTries || !connectionLost(err) && !s.d.endsConn(err) || wait.Err() != nil {
 			return nil, s.d.unreached(wait, "begin a transaction", err)
 		}
 	}

@@ -71,7 +71,11 @@ func (s *Store) answer(ctx context.Context, once *onlyonce.Engine, client Client
 	}
 	t := &native{s: s, Session: session}
 	defer t.giveUp()
-	return s.perform(ctx, once, t, in, effect)
+	res, err := s.perform(ctx, once, t, in, effect)
+	if err != nil && s.d.endsConn(err) {
+		t.throwAway()
+	}
+	return res, err
 }
 
 // look reads the key on a connection that is given back before the turn to
@@ -84,6 +88,12 @@ func (s *Store) look(wait context.Context, once *onlyonce.Engine, client Client,
 	}
 	defer done()
 	d, err := once.Look(wait, tx, in)
+	if err == nil && d.Outcome != nil {
+		var waits bool
+		if waits, err = s.AwaitsStandby(wait, tx); waits {
+			return onlyonce.Decision{}, nil // the transaction reads it again, and waits for the standby
+		}
+	}
 	switch {
 	case err == nil || d.Record.Status != "": // an answer
 	case wait.Err() != nil:
@@ -110,6 +120,9 @@ func (s *Store) perform(ctx context.Context, once *onlyonce.Engine, t *native, i
 	if err != nil && s.d.lockTimeout(err) {
 		return Result{}, fmt.Errorf("%w: the transaction that holds key %v did not end within %v: %w",
 			onlyonce.ErrInFlight, in.Key, s.o.BusyWait, err)
+	}
+	if err == nil && d.Outcome != nil && s.d.standby != "" {
+		err = t.end() // which returns when all that was read is where it has to be
 	}
 	if err != nil || d.Outcome != nil {
 		return replay(d, err)

@@ -27,12 +27,15 @@ const (
 	mysqlTableFull       = 1114
 	mysqlRecordChanged   = 1020 // MariaDB, innodb_snapshot_isolation
 	mysqlErrorAtCommit   = 1180 // Galera, Group Replication
+	mysqlLockTableFull   = 1206 // rolls the transaction back, as a deadlock does
 	mysqlLockWait        = 1205 // also Galera: the wait for other nodes' writes took too long
 	mysqlDeadlock        = 1213
 	mysqlReadOnlyOption  = 1290
 	mysqlUnknownVariable = 1193
 	mysqlQueryKilled     = 1317
 	mysqlReadOnlyMode    = 1836
+	mysqlStatementTime   = 3024
+	mariadbStatementTime = 1969
 	mysqlConnectionKill  = 1927
 	mysqlGroupRolledBack = 3101 // Group Replication: lost against another node
 	mysqlNoWait          = 3572
@@ -75,14 +78,17 @@ func MySQL() Dialect {
 		Retryable:   mysqlRetryable,
 		Unavailable: mysqlUnavailable,
 		lockTimeout: mysqlHas(mysqlLockWait, mysqlNoWait),
-		// Whoever goes on after these is in autocommit.
-		endsTx:     func(err error) bool { return mysqlRetryable(err) || mysqlUnavailable(err) },
+		// Whoever goes on after some of these is in autocommit; after the others
+		// the transaction is not to be trusted.
+		endsTx: func(err error) bool {
+			return mysqlRetryable(err) || mysqlUnavailable(err) || mysqlHas(mysqlLockWait)(err)
+		},
 		endsConn:   mysqlHas(mysqlNotPrimary, mysqlReadOnlyOption, mysqlReadOnlyMode, mysqlServerShutdown),
 		rolledBack: func(err error) bool { return mysqlRetryable(err) || mysqlHas(mysqlDuplicate)(err) },
 		begin:      func(Options) string { return "START TRANSACTION" },
 		commit:     "COMMIT",
 		rollback:   "ROLLBACK",
-		snapshot:   sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
+		snapshot:   []string{"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION READ ONLY"},
 		settings:   mysqlSettings,
 		fewer: func(err error) string {
 			if mysqlNumber(err) == mysqlUnknownVariable {
@@ -120,14 +126,11 @@ func mysqlSchema(shape shape) schemaStatements {
 func mysqlSession(o Options) []string {
 	return []string{
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-		fmt.Sprintf("SET SESSION innodb_lock_wait_timeout = %d", mysqlLockSeconds(o)),
+		fmt.Sprintf("SET SESSION innodb_lock_wait_timeout = %d", seconds(o.BusyWait)),
 		// The server closes a connection that is silent for longer, in a transaction or not: see idleTransaction.
 		fmt.Sprintf("SET SESSION wait_timeout = %d", seconds(idleTransaction(o))),
 	}
 }
-
-// mysqlLockSeconds is BusyWait in the server's unit.
-func mysqlLockSeconds(o Options) int64 { return seconds(o.BusyWait) }
 
 // seconds rounds up.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
@@ -149,11 +152,14 @@ func mysqlAdopt(ctx context.Context, conn *sql.Conn, o Options) (restore func() 
 		return nil, err
 	}
 	set := func(autocommit bool, wait int64) error {
-		_, err := conn.ExecContext(context.WithoutCancel(ctx),
-			fmt.Sprintf("SET SESSION autocommit = %t, SESSION innodb_lock_wait_timeout = %d", autocommit, wait))
+		// The connection is put back after COMMIT's answer, which must not wait for a server that fell silent then.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.BusyWait)
+		defer cancel()
+		_, err := conn.ExecContext(ctx, fmt.Sprintf("SET SESSION autocommit = %t, SESSION innodb_lock_wait_timeout = %d",
+			autocommit, wait))
 		return err
 	}
-	if err := set(false, min(wait, mysqlLockSeconds(o))); err != nil {
+	if err := set(false, min(wait, seconds(o.BusyWait))); err != nil {
 		return nil, fmt.Errorf("ready the connection: %w", err)
 	}
 	return func() error { return set(autocommit, wait) }, nil
@@ -193,7 +199,8 @@ func mysqlRetryable(err error) bool {
 func mysqlUnavailable(err error) bool {
 	return connectionLost(err) || errors.Is(err, mysql.ErrInvalidConn) || mysqlHas(mysqlServerShutdown,
 		mysqlTooManyConns, mysqlDiskFull, mysqlNotPrimary, mysqlTableFull, mysqlErrorAtCommit, mysqlReadOnlyOption,
-		mysqlQueryKilled, mysqlReadOnlyMode, mysqlConnectionKill)(err)
+		mysqlQueryKilled, mysqlReadOnlyMode, mysqlConnectionKill,
+		mysqlLockTableFull, mysqlStatementTime, mariadbStatementTime)(err)
 }
 
 // mysqlConfigs reads a URL with one host or more, in the order of failover.
@@ -269,7 +276,10 @@ func mysqlPool(text string, o Options) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sql.OpenDB(&firstOf{list: list}), nil
+	for i, c := range list {
+		list[i] = mysqlNode{c, len(list) > 1}
+	}
+	return sql.OpenDB(newFirstOf(list)), nil
 }
 
 func mysqlOpen(ctx context.Context, text string, o Options) (handles, error) {
@@ -287,11 +297,7 @@ func mysqlOpen(ctx context.Context, text string, o Options) (handles, error) {
 	for i, c := range list {
 		list[i] = mysqlNode{c, len(list) > 1}
 	}
-	h, err := serverHandles(ctx, MySQL(), &firstOf{list: list}, len(list), o)
-	if err != nil {
-		return handles{}, err
-	}
-	return h, nil
+	return serverHandles(ctx, MySQL(), newFirstOf(list), len(list), o)
 }
 
 // mysqlNode makes connections to one server. On Galera it sets what makes a
@@ -347,7 +353,7 @@ func mysqlFailover(ctx context.Context, db *sql.DB) (fault string, err error) {
 		return "", err
 	}
 	defer rows.Close()
-	for rows.Next() {
+	if rows.Next() {
 		return "", rows.Scan(&name, &value)
 	}
 	return "several hosts are named and they are neither a Galera cluster nor a replication group, so a failover loses " +

@@ -5,10 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -75,7 +75,8 @@ func Postgres() Dialect {
 		begin:    func(o Options) string { return "BEGIN ISOLATION LEVEL READ COMMITTED; " + postgresBounds(o) },
 		commit:   "COMMIT",
 		rollback: "ROLLBACK",
-		snapshot: sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
+		snapshot: []string{"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"},
+		standby:  "SELECT COALESCE(current_setting('synchronous_standby_names', true), '') <> ''",
 		settings: postgresSettings,
 		failover: func(ctx context.Context, db *sql.DB) (fault string, err error) {
 			_, err = scalar(ctx, wrapped{db}, &fault, postgresFailover)
@@ -181,13 +182,6 @@ func postgresConfig(text string, o Options) (*pgx.ConnConfig, error) {
 	if err != nil {
 		return nil, errors.New("the parameters of the URL can't be read: write special characters as %XX")
 	}
-	several := strings.Contains(u.Host, ",")
-	if several && !q.Has("target_session_attrs") {
-		q.Set("target_session_attrs", "read-write")
-	}
-	if !q.Has("connect_timeout") {
-		q.Set("connect_timeout", strconv.Itoa(int(dialTimeout(several)/time.Second)))
-	}
 	if !q.Has("default_query_exec_mode") {
 		q.Set("default_query_exec_mode", "exec") // no prepared statement outlives its transaction
 	}
@@ -199,6 +193,13 @@ func postgresConfig(text string, o Options) (*pgx.ConnConfig, error) {
 	if err != nil {
 		return nil, err // pgx leaves the password out
 	}
+	several := len(postgresHosts(cfg)) > 1
+	if several && cfg.ValidateConnect == nil {
+		cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	if cfg.ConnectTimeout == 0 || cfg.ConnectTimeout > longestDial {
+		cfg.ConnectTimeout = dialTimeout(several)
+	}
 	pgnotice.Watch(&cfg.Config)
 	return cfg, nil
 }
@@ -208,6 +209,15 @@ func postgresOpen(ctx context.Context, text string, o Options) (handles, error) 
 	if err != nil {
 		return handles{}, err
 	}
-	hosts := 1 + strings.Count(hostsOf(text), ",")
-	return serverHandles(ctx, Postgres(), stdlib.GetConnector(*cfg), hosts, o)
+	return serverHandles(ctx, Postgres(), stdlib.GetConnector(*cfg), len(postgresHosts(cfg)), o)
+}
+
+// postgresHosts are the servers that a configuration leads to, wherever they
+// were named: in the URL, in its parameters or in the environment (PGHOST).
+func postgresHosts(cfg *pgx.ConnConfig) map[string]bool {
+	hosts := map[string]bool{net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port))): true}
+	for _, f := range cfg.Fallbacks { // the same host without TLS is one too
+		hosts[net.JoinHostPort(f.Host, strconv.Itoa(int(f.Port)))] = true
+	}
+	return hosts
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"sync/atomic"
 	"time"
 )
@@ -28,6 +27,9 @@ func idleTransaction(o Options) time.Duration {
 	return max(o.BusyWait+o.CommitWait, least)
 }
 
+// longestDial is the longest that a URL may ask for: drivers' own defaults are minutes.
+const longestDial = time.Minute
+
 // dialTimeout bounds one connection's coming up. Where there is a next host
 // that must be tried within one caller's patience.
 func dialTimeout(several bool) time.Duration {
@@ -35,15 +37,6 @@ func dialTimeout(several bool) time.Duration {
 		return 2 * time.Second
 	}
 	return 5 * time.Second
-}
-
-// hostsOf returns the hosts of a URL, or "".
-func hostsOf(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return ""
-	}
-	return u.Host
 }
 
 // connectionLost reports that the server could not be reached or was lost.
@@ -101,7 +94,12 @@ func refuseAsync(ctx context.Context, d Dialect, db *sql.DB) error {
 // at one place. Which is why a list of hosts is no load balancer.
 type firstOf struct {
 	list    []driver.Connector
+	wait    time.Duration // for one host, from the first packet to the last answer before the connection is used
 	current atomic.Int64
+}
+
+func newFirstOf(list []driver.Connector) *firstOf {
+	return &firstOf{list: list, wait: dialTimeout(len(list) > 1)}
 }
 
 // Connect opens a connection to the current host, or to the next one in order.
@@ -110,17 +108,25 @@ func (f *firstOf) Connect(ctx context.Context) (driver.Conn, error) {
 	first := f.current.Load()
 	for i := range int64(len(f.list)) {
 		at := (first + i) % int64(len(f.list))
-		conn, err := f.list[at].Connect(ctx)
+		conn, err := f.connect(ctx, at)
 		if err == nil {
 			f.current.CompareAndSwap(first, at)
 			return conn, nil
 		}
-		if errors.Is(err, ErrUnsafeSettings) || ctx.Err() != nil {
-			return nil, errors.Join(append(errs, err)...)
-		}
 		errs = append(errs, err)
+		if ctx.Err() != nil {
+			break
+		}
 	}
 	return nil, errors.Join(errs...)
+}
+
+// connect bounds a host that takes connections and then says nothing, so that
+// the next one gets its turn.
+func (f *firstOf) connect(ctx context.Context, at int64) (driver.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.wait)
+	defer cancel()
+	return f.list[at].Connect(ctx)
 }
 
 // Driver returns the driver of the hosts.

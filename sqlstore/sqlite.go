@@ -80,7 +80,7 @@ func SQLite() Dialect {
 		guardCommit:   sqliteGuardCommit,
 		refusedCommit: func(err error) bool { return sqliteCode(err) == sqliteConstraintCommitHook },
 		upkeep:        sqliteUpkeep,
-		snapshot:      sql.TxOptions{ReadOnly: true},
+		snapshot:      []string{"BEGIN"}, // the handle that reads is query_only
 		sql:           shape.statements(),
 		schema: shape.schema(
 			`CREATE TABLE IF NOT EXISTS migration_lease (

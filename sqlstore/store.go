@@ -22,7 +22,8 @@ type Store struct {
 var _ onlyonce.Store = (*Store)(nil)
 
 // New returns a store that speaks d, for callers who own their database
-// handle (see Do). Of the options it uses Skew, CommitWait, BusyWait and Log.
+// handle (see Do). Of the options it uses Skew,
+// CommitWait, BusyWait, Isolation and Log.
 func New(d Dialect, o Options) *Store {
 	return &Store{d: d, o: o.withDefaults(), turns: newQueue(d.oneWriter)}
 }
@@ -41,6 +42,21 @@ func (s *Store) CheckSettings(ctx context.Context, conn onlyonce.Tx) error {
 		_, err = scalar(ctx, conn, &fault, text)
 		return fault, err
 	})
+}
+
+// AwaitsStandby reports whether a COMMIT on this connection waits for another
+// server. Then what can be read may be lost in a failover although it was
+// committed: PostgreSQL shows a row whose wait was cancelled, or cut short by a
+// crash. Who gives an outcome out locks its row (Load) in a transaction of his
+// own and commits that, which waits in the row's stead.
+func (s *Store) AwaitsStandby(ctx context.Context, tx onlyonce.Tx) (waits bool, err error) {
+	if s.d.standby == "" {
+		return false, nil
+	}
+	if _, err = scalar(ctx, tx, &waits, s.d.standby); err != nil {
+		return false, fmt.Errorf("ask whether a standby is waited for: %w", err)
+	}
+	return waits, nil
 }
 
 // skew is the argument for each Dialect.Now in a text.

@@ -122,11 +122,12 @@ func reach(t *testing.T, link string, o sqlstore.Options) *sqlstore.DB {
 // migrated opens the database behind a URL and brings it up to date.
 func migrated(t *testing.T, link string, o sqlstore.Options) *sqlstore.DB {
 	t.Helper()
-	db := reach(t, link, o)
-	if _, err := db.Migrate(t.Context(), sqlstore.EngineMigrations()); err != nil {
+	// A test's own patience may be too short for a busy machine.
+	patient := sqlstore.Options{Skew: o.Skew}
+	if _, err := reach(t, link, patient).Migrate(t.Context(), sqlstore.EngineMigrations()); err != nil {
 		t.Fatal(err)
 	}
-	return db
+	return reach(t, link, o)
 }
 
 // ownPool opens the database behind a URL as a service does for its own use.

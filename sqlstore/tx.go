@@ -41,7 +41,7 @@ func (w wrapped) Query(ctx context.Context, query string, args ...any) (onlyonce
 	return rows, nil
 }
 
-// guarded is the transaction of DB.InTx. It ignores a cancellation by the
+// guarded is the transaction of DB.InTx and DB.View. It ignores a cancellation by the
 // caller, because an interrupted statement makes some engines roll back all and
 // run the next statement in autocommit; and when the engine has ended the
 // transaction for another reason it refuses to go on.
@@ -83,7 +83,7 @@ func (g *guarded) note(err error) {
 	if g.d.endsTx(err) {
 		g.lost = err
 	}
-	g.unfit = g.unfit || g.d.endsConn(err)
+	g.unfit = g.unfit || g.d.endsConn(err) || connectionLost(err)
 }
 
 func (g *guarded) gone() error {
@@ -99,6 +99,13 @@ type guardedRows struct {
 // Err returns the error that ended the rows, if any.
 func (r guardedRows) Err() error {
 	err := r.Rows.Err()
+	r.g.note(err)
+	return err
+}
+
+// Close reads the rest of the answer, which may hold an error.
+func (r guardedRows) Close() error {
+	err := r.Rows.Close()
 	r.g.note(err)
 	return err
 }

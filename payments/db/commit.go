@@ -60,6 +60,12 @@ func (d *DB) raced(err error) error {
 	return err
 }
 
+// lockKey makes the COMMIT wait for what the key's own should have waited for.
+func (d *DB) lockKey(ctx context.Context, tx onlyonce.Tx, key onlyonce.Key) error {
+	_, err := d.engine.Load(ctx, tx, key)
+	return err
+}
+
 // load reads and locks what a phase wants, in the one order.
 func (d *DB) load(ctx context.Context, tx onlyonce.Tx, w Want) (Have, error) {
 	h := Have{}

@@ -122,14 +122,19 @@ func (d *DB) Refund(ctx context.Context, account, id string) (r payments.Refund,
 
 // Look answers an intent from the stored rows alone, in one snapshot, without
 // a write: Have holds the decision, why the key forbids the request, and what
-// the key made.
+// the key made. onlyonce.ErrCommitUnknown: there is an outcome, and a failover
+// could still lose it.
 func (d *DB) Look(ctx context.Context, in onlyonce.Intent) (h Have, err error) {
+	waits := false
 	err = d.store.View(ctx, func(ctx context.Context, tx onlyonce.Tx) error {
 		h = Have{}
 		var err error
 		h.Decision, err = d.engine.Look(ctx, tx, in)
 		if isKeyError(err) {
 			h.KeyError, err = err, nil
+		}
+		if err == nil && h.Decision.Outcome != nil {
+			waits, err = d.store.Store().AwaitsStandby(ctx, tx)
 		}
 		if err != nil {
 			return err
@@ -146,7 +151,10 @@ func (d *DB) Look(ctx context.Context, in onlyonce.Intent) (h Have, err error) {
 		}
 		return err
 	})
-	return h, err
+	if err != nil || !waits {
+		return h, err
+	}
+	return h, d.store.InTx(ctx, func(ctx context.Context, tx onlyonce.Tx) error { return d.lockKey(ctx, tx, in.Key) })
 }
 
 // Payments lists an account's payments, newest first, and the cursor of the

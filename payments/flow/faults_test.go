@@ -46,7 +46,12 @@ type faults struct {
 // begins reports whether a statement begins a transaction that writes: the
 // engines' texts differ.
 func begins(query string) bool {
-	return strings.HasPrefix(query, "BEGIN") || strings.HasPrefix(query, "START TRANSACTION")
+	return query == "BEGIN IMMEDIATE" || query == "START TRANSACTION" || strings.Contains(query, "READ COMMITTED;")
+}
+
+// beginsToRead reports the same of a transaction that only reads.
+func beginsToRead(query string) bool {
+	return query == "BEGIN" || strings.HasSuffix(query, "READ ONLY")
 }
 
 // reset repairs everything for the next test.
@@ -146,7 +151,7 @@ func (c faultyConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &faultyConn{conn.(serverConn), c.f, false}, nil
+	return &faultyConn{serverConn: conn.(serverConn), f: c.f}, nil
 }
 
 // serverConn is what the connections of all drivers can do.
@@ -164,6 +169,7 @@ type faultyConn struct {
 	serverConn
 	f       *faults
 	writing bool // a transaction for writing was begun here
+	reading bool // one that only reads
 }
 
 // IsValid asks the driver, if it has an opinion.
@@ -229,6 +235,12 @@ func (c *faultyConn) track(query string, err error) {
 	case (query == "COMMIT" && err == nil || query == "ROLLBACK") && c.writing:
 		c.writing = false
 		c.f.begun(-1, 0)
+	case beginsToRead(query) && err == nil && !c.reading:
+		c.reading = true
+		c.f.begun(0, 1)
+	case query == "ROLLBACK" && c.reading:
+		c.reading = false
+		c.f.begun(0, -1)
 	}
 }
 
@@ -241,37 +253,15 @@ func (c *faultyConn) QueryContext(ctx context.Context, query string, args []driv
 	return c.serverConn.QueryContext(ctx, query, args)
 }
 
-// BeginTx begins a transaction that only reads: those that write are begun by
-// a statement.
-func (c *faultyConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
-	tx, err := c.serverConn.BeginTx(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	c.f.begun(0, 1)
-	return readingTx{tx, c.f}, nil
-}
-
-type readingTx struct {
-	driver.Tx
-	f *faults
-}
-
-func (t readingTx) Commit() error {
-	defer t.f.begun(0, -1)
-	return t.Tx.Commit()
-}
-
-func (t readingTx) Rollback() error {
-	defer t.f.begun(0, -1)
-	return t.Tx.Rollback()
-}
-
 // Close ends what was open: its locks go with the connection.
 func (c *faultyConn) Close() error {
 	if c.writing {
 		c.writing = false
 		c.f.begun(-1, 0)
+	}
+	if c.reading {
+		c.reading = false
+		c.f.begun(0, -1)
 	}
 	return c.serverConn.Close()
 }

@@ -130,6 +130,10 @@ func (f *Flow) begin(ctx context.Context, in onlyonce.Intent, want db.Want, acce
 			f.o.Log.InfoContext(ctx, "taken over, to be resolved", "key", in.Key.String())
 		}
 		f.ended(in.Key, *end)
+		if end.Replayed { // another was quicker, and its outcome is given out like any other
+			a, _, err := f.Look(ctx, in)
+			return w, a, err
+		}
 		return w, *end, nil
 	}
 	f.o.Log.InfoContext(ctx, "claimed", "key", in.Key.String(), "attempt", w.claim.Attempt, "resource", w.claim.Resource)
@@ -246,6 +250,9 @@ func (w work) refundID() string {
 // same request may get another answer later: it is running or unknown.
 func (f *Flow) Look(ctx context.Context, in onlyonce.Intent) (a Answer, open bool, err error) {
 	h, err := f.o.DB.Look(ctx, in)
+	if errors.Is(err, onlyonce.ErrCommitUnknown) && (h.Payment != nil || h.Refund != nil) {
+		return pending(h.Payment, h.Refund), true, nil // a failover could still take it back
+	}
 	if err != nil {
 		return Answer{}, false, err
 	}
