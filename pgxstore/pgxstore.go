@@ -65,7 +65,7 @@ func (c *client) Begin(ctx context.Context) (sqlstore.Session, error) {
 		conn.Release()
 		return sqlstore.Session{}, err
 	}
-	c.tx, err = conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin(c.s.Options())})
+	c.tx, err = conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: c.begin()})
 	if err != nil {
 		conn.Release() // which closes one that is in a transaction
 		return sqlstore.Session{}, err
@@ -88,28 +88,17 @@ func (c *client) Begin(ctx context.Context) (sqlstore.Session, error) {
 
 // begin is one round trip: the transaction, and a bound on its waits for locks
 // that lasts as long as it does, so that it works behind a pooler.
-func begin(o sqlstore.Options) string {
+func (c *client) begin() string {
 	text := "BEGIN"
-	if o.Isolation != sql.LevelDefault {
-		text += " ISOLATION LEVEL " + o.Isolation.String()
+	if level := c.s.Options().Isolation; level != sql.LevelDefault {
+		text += " ISOLATION LEVEL " + level.String()
 	}
-	return fmt.Sprintf("%s; SET LOCAL lock_timeout = %d", text, max(o.BusyWait.Milliseconds(), 1))
+	return text + "; " + c.s.BoundLocks()
 }
-
-// errDoubt is a COMMIT that was reported as done with a warning.
-var errDoubt = errors.New("the server committed with a warning")
 
 // commit waits for the answer as long as it takes: Local does not.
 func commit(tx pgx.Tx) error {
-	conn := tx.Conn().PgConn()
-	_ = pgnotice.Take(conn) // from before
-	if err := tx.Commit(context.Background()); err != nil {
-		return err
-	}
-	if warning := pgnotice.Take(conn); warning != "" {
-		return fmt.Errorf("%w: %s", errDoubt, warning)
-	}
-	return nil
+	return pgnotice.Commit(tx.Conn().PgConn(), func() error { return tx.Commit(context.Background()) })
 }
 
 // Wrap gives the engine a transaction that the caller owns: see sqlstore.Wrap.

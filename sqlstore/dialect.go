@@ -65,9 +65,9 @@ type Dialect struct {
 	// where a transaction can't end behind its owner's back.
 	guardCommit   func(conn any) *commitGuard
 	refusedCommit func(err error) bool // by such a guard
-	// doubt returns what the server said beside a COMMIT that it reported as
-	// done, "" if nothing; nil where it has no way to say so.
-	doubt func(conn *sql.Conn) string
+	// certain runs COMMIT, and makes an error of an answer that leaves doubt; nil
+	// where the server has no way to say so.
+	certain func(conn *sql.Conn, commit func() error) error
 
 	upkeep func(ctx context.Context, conn *sql.Conn, o Options) error // nil: nothing to do
 	open   func(ctx context.Context, url string, o Options) (handles, error)

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 
 	"github.com/onlyonce-go/onlyonce"
@@ -70,8 +69,8 @@ func (c *client) Begin(ctx context.Context) (Session, error) {
 		return Session{}, err
 	}
 	c.tx, err = c.beginOn(ctx, conn)
-	if err == nil && c.s.d.boundLocks != nil {
-		if _, err = c.tx.ExecContext(ctx, c.s.d.boundLocks(c.s.o)); err != nil {
+	if text := c.s.BoundLocks(); err == nil && text != "" {
+		if _, err = c.tx.ExecContext(ctx, text); err != nil {
 			_ = c.tx.Rollback() // while it is open nobody can close its connection
 		}
 	}
@@ -121,22 +120,10 @@ func (s *Store) adopt(ctx context.Context, conn *sql.Conn) (restore func() error
 	return func() error { return nil }, s.CheckSettings(ctx, wrapped{conn})
 }
 
-// errDoubt is a COMMIT that was reported as done with a warning.
-var errDoubt = errors.New("the server committed with a warning")
-
-// certain commits, and turns a warning that comes with the answer into an
-// error: PostgreSQL says so when the wait for the synchronous standby was cut
-// short.
+// certain commits, and returns an error if the answer leaves doubt.
 func (s *Store) certain(conn *sql.Conn, commit func() error) error {
-	if s.d.doubt == nil {
+	if s.d.certain == nil {
 		return commit()
 	}
-	_ = s.d.doubt(conn) // from before
-	if err := commit(); err != nil {
-		return err
-	}
-	if warning := s.d.doubt(conn); warning != "" {
-		return fmt.Errorf("%w: %s", errDoubt, warning)
-	}
-	return nil
+	return s.d.certain(conn, commit)
 }

@@ -90,10 +90,10 @@ func Postgres() Dialect {
 				name TEXT COLLATE "C" NOT NULL, version BIGINT NOT NULL, PRIMARY KEY (name, version))`),
 		goose:      goose.DialectPostgres,
 		boundLocks: postgresBoundLocks,
-		doubt:      postgresDoubt,
+		certain:    postgresCertain,
 		open:       postgresOpen,
-		pool: func(url string, o Options) (*sql.DB, error) {
-			cfg, err := postgresConfig(url, o)
+		pool: func(url string, _ Options) (*sql.DB, error) {
+			cfg, err := postgresConfig(url)
 			if err != nil {
 				return nil, err
 			}
@@ -159,20 +159,25 @@ func postgresUnavailable(err error) bool {
 	return connectionLost(err) || postgresHas("08", "25006", "53", "55P03", "57", "58", "XX")(err)
 }
 
-// postgresDoubt returns the warning that came with COMMIT.
-func postgresDoubt(conn *sql.Conn) (warning string) {
-	_ = conn.Raw(func(c any) error { // a connection that is gone has answered with an error
+// postgresCertain makes an error of the warning with which PostgreSQL says that
+// the wait for the synchronous standby was cut short.
+func postgresCertain(conn *sql.Conn, commit func() error) error {
+	var pg *pgconn.PgConn
+	_ = conn.Raw(func(c any) error { // a connection that is gone fails at COMMIT
 		if c, ok := c.(interface{ Conn() *pgx.Conn }); ok {
-			warning = pgnotice.Take(c.Conn().PgConn())
+			pg = c.Conn().PgConn()
 		}
 		return nil
 	})
-	return warning
+	if pg == nil {
+		return commit()
+	}
+	return pgnotice.Commit(pg, commit)
 }
 
 // postgresConfig reads a URL. What it does not say is set so that it works
 // behind a pooler, and finds the server that can be written among several.
-func postgresConfig(text string, o Options) (*pgx.ConnConfig, error) {
+func postgresConfig(text string) (*pgx.ConnConfig, error) {
 	u, err := url.Parse(text)
 	if err != nil {
 		return nil, errors.New("the URL can't be read: write postgres://USER:PASSWORD@HOST:PORT/NAME, " +
@@ -205,7 +210,7 @@ func postgresConfig(text string, o Options) (*pgx.ConnConfig, error) {
 }
 
 func postgresOpen(ctx context.Context, text string, o Options) (handles, error) {
-	cfg, err := postgresConfig(text, o)
+	cfg, err := postgresConfig(text)
 	if err != nil {
 		return handles{}, err
 	}

@@ -202,6 +202,18 @@ func dead(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// silent returns an address that takes connections and never says a word, as a
+// server that is frozen does.
+func silent(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() }) // the system takes the connections meanwhile
+	return l.Addr().String()
+}
+
 // TestFailoverOrder opens several hosts that don't replicate: that is refused
 // unless it is meant, and then the first that can be written serves.
 func TestFailoverOrder(t *testing.T) {
@@ -230,7 +242,40 @@ func TestFailoverOrder(t *testing.T) {
 				t.Errorf("%s: %v", e.Name, err)
 			}
 			s.expectOrders(t, "k", 1)
+			// One that is frozen is passed over as well.
+			if _, err := s.orderIn(t.Context(), reach(t, hosts(t, s.link, silent(t)), unsafe), "k2"); err != nil {
+				t.Errorf("%s, the first host is silent: %v", e.Name, err)
+			}
+			s.expectOrders(t, "k2", 1)
 		}
+	}
+}
+
+// TestHostsInParameters names several hosts of PostgreSQL where no URL has
+// them: they are asked how they replicate all the same.
+func TestHostsInParameters(t *testing.T) {
+	for _, e := range engines.Named(t, engines.Postgres15) {
+		u, err := url.Parse(e.Database(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimPrefix(u.Path, "/")
+		deadHost, deadPort, _ := net.SplitHostPort(dead(t))
+		list, ports := deadHost+","+u.Hostname(), deadPort+","+u.Port()
+		refused := func(link string) {
+			t.Helper()
+			db, err := sqlstore.Open(t.Context(), link, sqlstore.Options{})
+			if err == nil {
+				_ = db.Close()
+			}
+			if !errors.Is(err, sqlstore.ErrUnsafeSettings) {
+				t.Errorf("%s: %v, want ErrUnsafeSettings", link, err)
+			}
+		}
+		refused("postgres://postgres@/" + name + "?host=" + list + "&port=" + ports)
+		t.Setenv("PGHOST", list)
+		t.Setenv("PGPORT", ports)
+		refused("postgres:///" + name + "?user=postgres")
 	}
 }
 

@@ -22,8 +22,8 @@ type Store struct {
 var _ onlyonce.Store = (*Store)(nil)
 
 // New returns a store that speaks d, for callers who own their database
-// handle (see Do). Of the options it uses Skew,
-// CommitWait, BusyWait, Isolation and Log.
+// handle (see Do). Of the options it uses Skew, CommitWait, BusyWait,
+// Isolation and Log.
 func New(d Dialect, o Options) *Store {
 	return &Store{d: d, o: o.withDefaults(), turns: newQueue(d.oneWriter)}
 }
@@ -33,6 +33,16 @@ func (s *Store) Dialect() Dialect { return s.d }
 
 // Options returns the options with their defaults filled in.
 func (s *Store) Options() Options { return s.o }
+
+// BoundLocks returns the statement with which a transaction that is not ours
+// begins, so that its waits for locks end after Options.BusyWait; "" where that
+// takes none.
+func (s *Store) BoundLocks() string {
+	if s.d.boundLocks == nil {
+		return ""
+	}
+	return s.d.boundLocks(s.o)
+}
 
 // CheckSettings asks a connection for its settings, outside of any transaction:
 // a read in front of the claim would give that a view that is already old.

@@ -4,7 +4,12 @@
 // and the row can be gone after a failover.
 package pgnotice
 
-import "github.com/jackc/pgx/v5/pgconn"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
 
 // last is the place in a connection's own data.
 const last = "onlyonce.warning"
@@ -23,10 +28,18 @@ func Watch(cfg *pgconn.Config) {
 	}
 }
 
-// Take returns the connection's last warning, "" if there was none, and
-// forgets it. Only the goroutine that uses the connection may call it.
-func Take(conn *pgconn.PgConn) string {
-	text, _ := conn.CustomData()[last].(string)
-	delete(conn.CustomData(), last)
-	return text
+// ErrDoubt is a COMMIT that was reported as done with a warning.
+var ErrDoubt = errors.New("the server committed with a warning")
+
+// Commit runs commit on the connection and turns a warning that comes with the
+// answer into ErrDoubt. Only the goroutine that uses the connection may call it.
+func Commit(conn *pgconn.PgConn, commit func() error) error {
+	delete(conn.CustomData(), last) // from before
+	if err := commit(); err != nil {
+		return err
+	}
+	if warning, ok := conn.CustomData()[last].(string); ok {
+		return fmt.Errorf("%w: %s", ErrDoubt, warning)
+	}
+	return nil
 }

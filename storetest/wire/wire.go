@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// Act is what happens to a COMMIT.
+// Act is what happens to a COMMIT, or to what Proxy.Watch names.
 type Act int
 
 const (
@@ -43,6 +43,7 @@ type Proxy struct {
 	server string
 
 	mu      sync.Mutex
+	word    string // how the statements begin that are acted on
 	act     Act
 	changed chan struct{} // closed when act changes
 	seen    int
@@ -54,6 +55,7 @@ type state struct {
 	started  bool // the login is behind us
 	prepared bool // PostgreSQL: a COMMIT was parsed and waits for its Sync
 	commit   bool // the message that was just read makes the server commit
+	watched  func(text []byte) bool
 }
 
 // Listen puts a proxy in front of the server that link leads to. It ends with
@@ -68,7 +70,7 @@ func Listen(t testing.TB, link string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{server: u.Host, read: readPostgres, changed: make(chan struct{})}
+	p := &Proxy{server: u.Host, word: "COMMIT", read: readPostgres, changed: make(chan struct{})}
 	if u.Scheme == "mysql" {
 		p.read = readMySQL
 	}
@@ -105,6 +107,13 @@ func (p *Proxy) Commits(act Act) {
 	p.act = act
 	close(p.changed)
 	p.changed = make(chan struct{})
+}
+
+// Watch acts on the statements that begin with word, and no more on COMMIT.
+func (p *Proxy) Watch(word string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.word = word
 }
 
 // Seen returns how many COMMITs have come by.
@@ -159,7 +168,7 @@ func (p *Proxy) serve(client net.Conn) {
 	})
 	defer answered.Wait()
 	defer server.Close()
-	var s state
+	s := state{watched: p.watched}
 	for {
 		message, err := p.read(client, &s)
 		if err != nil {
@@ -209,10 +218,10 @@ func readPostgres(r io.Reader, s *state) ([]byte, error) {
 	body := message[5:]
 	switch message[0] {
 	case 'Q':
-		s.commit = isCommit(body)
+		s.commit = s.watched(body)
 	case 'P': // name, text
 		_, text, _ := strings.Cut(string(body), "\x00")
-		s.prepared = s.prepared || isCommit([]byte(text))
+		s.prepared = s.prepared || s.watched([]byte(text))
 		s.commit = false
 	case 'S':
 		s.commit, s.prepared = s.prepared, false
@@ -234,7 +243,7 @@ func readMySQL(r io.Reader, s *state) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.commit = head[3] == 0 && len(packet) > 5 && packet[4] == query && isCommit(packet[5:])
+	s.commit = head[3] == 0 && len(packet) > 5 && packet[4] == query && s.watched(packet[5:])
 	return packet, nil
 }
 
@@ -247,7 +256,10 @@ func rest(r io.Reader, head []byte, n int) ([]byte, error) {
 	return message, err
 }
 
-func isCommit(text []byte) bool {
-	word, _, _ := strings.Cut(string(text), "\x00")
-	return strings.EqualFold(strings.TrimRight(strings.TrimSpace(word), ";"), "COMMIT")
+func (p *Proxy) watched(text []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	statement, _, _ := strings.Cut(string(text), "\x00")
+	statement = strings.TrimSpace(statement)
+	return len(statement) >= len(p.word) && strings.EqualFold(statement[:len(p.word)], p.word)
 }
