@@ -27,6 +27,7 @@
 //	many_linux_test.go  three servers on one database, killed and stopped in turns under load
 //	cuts_test.go      connections to the database cut at random and at COMMIT; a database that is away
 //	crashed_database_test.go  the database server itself killed with kill -9 under load
+//	standby_test.go   a replay while COMMIT waits for a standby that is not there
 //	pause_linux_test.go  owners paused past their lease, before the send, before the answer, before
 //	                  phase 2: nothing is sent or written afterwards; engine rules 4 and 5, case 57
 //	herd_test.go      50 requests of one intent, 20 keys for one order, two refunds at once, over one
