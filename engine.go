@@ -151,10 +151,19 @@ func (e *Engine) forgotten(rec Record) bool {
 // taken over. The claim is not durable before the transaction is committed:
 // nothing may leave the process before.
 func (e *Engine) Begin(ctx context.Context, tx Tx, in Intent) (Decision, error) {
+	return e.BeginAt(ctx, tx, in, Started)
+}
+
+// BeginAt is Begin, with a new claim at this point instead of [Started]. It is
+// for work that is meant to commit together with its claim, as sqlstore.Do's
+// is, which claims at [Dispatched]: should such a claim ever be found durable
+// without an outcome, somebody has ended the transaction in the middle, the
+// effect may have happened, and nobody runs it again.
+func (e *Engine) BeginAt(ctx context.Context, tx Tx, in Intent, point Point) (Decision, error) {
 	if err := in.validate(); err != nil {
 		return Decision{}, err
 	}
-	claim := Claim{Intent: in, Owner: e.o.NewToken(), Attempt: 1, Lease: e.o.Lease, Point: Started}
+	claim := Claim{Intent: in, Owner: e.o.NewToken(), Attempt: 1, Lease: e.o.Lease, Point: point}
 	for range maxLooks {
 		recs, err := e.o.Store.Claim(ctx, tx, []Claim{claim})
 		if err != nil {

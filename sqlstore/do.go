@@ -15,8 +15,9 @@ import (
 //
 // The effect does all that it does through tx, and neither commits nor rolls
 // back, nor runs what commits by itself: on MySQL and MariaDB that is any DDL
-// (CREATE, ALTER, TRUNCATE, LOCK TABLES). Otherwise the key is durable without
-// its outcome, and after its lease the effect runs again.
+// (CREATE, ALTER, TRUNCATE, LOCK TABLES). What it has done by then stays, the key
+// stays without an outcome, and Do answers onlyonce.ErrUnknown from then on: the
+// effect is not run again, and somebody has to look.
 //
 // It may run again after a rival won or a deadlock, each time with everything
 // before undone, so it must not touch anything but tx. An error rolls everything

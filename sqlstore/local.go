@@ -116,7 +116,7 @@ func (s *Store) perform(ctx context.Context, once *onlyonce.Engine, t *native, i
 	effect func() (onlyonce.Outcome, error)) (Result, error) {
 	begin, cancel := s.working(ctx)
 	defer cancel()
-	d, err := once.Begin(begin, t.Tx, in)
+	d, err := once.BeginAt(begin, t.Tx, in, onlyonce.Dispatched)
 	if err != nil && s.d.lockTimeout(err) {
 		return Result{}, fmt.Errorf("%w: the transaction that holds key %v did not end within %v: %w",
 			onlyonce.ErrInFlight, in.Key, s.o.BusyWait, err)
@@ -127,10 +127,10 @@ func (s *Store) perform(ctx context.Context, once *onlyonce.Engine, t *native, i
 	if err != nil || d.Outcome != nil {
 		return replay(d, err)
 	}
-	if d.Claim.Point != onlyonce.Started {
-		// The key was used for an effect outside: only its resolver may go on.
-		err := fmt.Errorf("key %v is at the point %q: %w", in.Key, d.Claim.Point, onlyonce.ErrUnknown)
-		return Result{Record: d.Record}, err
+	if d.Claim.Attempt > 1 && d.Claim.Point != onlyonce.Started {
+		return Result{Record: d.Record}, fmt.Errorf("key %v stands at %q without an outcome: its effect was outside, which "+
+			"only its resolver may go on with, or it ended its own transaction; look at what it has done: %w",
+			in.Key, d.Claim.Point, onlyonce.ErrUnknown)
 	}
 	outcome, err := effect()
 	if err != nil && s.refused(err) {
